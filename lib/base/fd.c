@@ -1,0 +1,264 @@
+#include "base/fd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/die.h"
+
+void fd_close(int *fd)
+{
+	int err = errno;
+
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	errno = err;
+}
+
+int fd_take(int *fd)
+{
+	int got = *fd;
+
+	*fd = -1;
+	return got;
+}
+
+int fd_openat2(int dir, const char *path, int flags, mode_t mode, uint64_t resolve)
+{
+	struct open_how how = {
+		.flags = (uint64_t)(flags | O_CLOEXEC),
+		.mode = mode,
+		.resolve = resolve,
+	};
+	long fd;
+
+	/* EAGAIN: a rename somewhere in the system disturbed a scoped look-up (openat2(2)). */
+	for (int tries = 0; tries < 64; tries++) {
+		fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
+		if (fd >= 0 || (errno != EAGAIN && errno != EINTR))
+			break;
+	}
+	return (int)fd;
+}
+
+int fd_dir(int at, const char *path, int make)
+{
+	int fd;
+
+	if (make && mkdirat(at, path, 0700) < 0 && errno != EEXIST)
+		return fail("cannot make directory '%s'", path);
+	fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? fail("cannot open directory '%s'", path) : fd;
+}
+
+int fd_mkdirs(const char *path, mode_t mode)
+{
+	autofree char *s = xstrdup(path);
+
+	for (char *p = s + 1;; p++) {
+		char c = *p;
+
+		if (c && c != '/')
+			continue;
+		*p = 0;
+		if (mkdir(s, mode) < 0 && errno != EEXIST)
+			return fail("cannot make directory '%s'", s);
+		if (!c)
+			return 0;
+		*p = c;
+	}
+}
+
+int fd_write_all(int fd, const void *p, size_t n)
+{
+	const char *s = p;
+
+	while (n) {
+		ssize_t k = write(fd, s, n);
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k < 0)
+			return -1;
+		s += k;
+		n -= (size_t)k;
+	}
+	return 0;
+}
+
+ssize_t fd_read_all(int fd, void *p, size_t n)
+{
+	size_t got = 0;
+
+	while (got < n) {
+		ssize_t k = read(fd, (char *)p + got, n - got);
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k < 0)
+			return -1;
+		if (!k)
+			break;
+		got += (size_t)k;
+	}
+	return (ssize_t)got;
+}
+
+int fd_read_file(int at, const char *path, size_t max, struct buf *b)
+{
+	autofd fd = openat(at, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+	buf_clear(b);
+	if (fd < 0)
+		return fail("cannot open '%s'", path);
+	for (;;) {
+		ssize_t k = read(fd, buf_room(b, 4096), 4096);
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k < 0)
+			return fail("cannot read '%s'", path);
+		if (!k)
+			break;
+		b->len += (size_t)k;
+		if (b->len > max) {
+			errno = EFBIG;
+			return fail("cannot read '%s' (limit %zu bytes)", path, max);
+		}
+	}
+	buf_room(b, 0);
+	return 0;
+}
+
+int fd_replace(int at, const char *path, const void *p, size_t n, int sync)
+{
+	char tmp[4096];
+	autofd fd = -1;
+
+	if (snprintf(tmp, sizeof(tmp), "%s.new", path) >= (int)sizeof(tmp)) {
+		errno = ENAMETOOLONG;
+		return fail("cannot write '%s'", path);
+	}
+	fd = openat(at, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return fail("cannot create '%s'", tmp);
+	if (fd_write_all(fd, p, n) < 0 || (sync && fdatasync(fd) < 0) ||
+	    renameat(at, tmp, at, path) < 0) {
+		fail("cannot write '%s'", path);
+		unlinkat(at, tmp, 0);
+		return -1;
+	}
+	return 0;
+}
+
+int fd_put(int at, const char *path, const char *text)
+{
+	autofd fd = openat(at, path, O_WRONLY | O_CLOEXEC);
+	size_t n = strlen(text);
+
+	if (fd < 0)
+		return -1;
+	return write(fd, text, n) == (ssize_t)n ? 0 : -1;
+}
+
+int fd_above(int fd, int min)
+{
+	int up;
+
+	if (fd < 0 || fd >= min)
+		return fd;
+	up = fcntl(fd, F_DUPFD_CLOEXEC, min);
+	close(fd);
+	return up;
+}
+
+/*
+ * One sweep over the directory FD: removes what it can. Returns the fd of a first sub-directory that
+ * was not empty, -1 when there is none left, -2 on error.
+ */
+static int sweep(int fd, dev_t dev)
+{
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *e;
+	int sub = -1;
+
+	if (!d) {
+		if (copy >= 0)
+			close(copy);
+		return -2;
+	}
+	while (sub == -1 && (errno = 0, e = readdir(d))) {
+		struct stat st;
+
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		if (e->d_type != DT_DIR && !unlinkat(fd, e->d_name, 0))
+			continue;
+		if (!unlinkat(fd, e->d_name, AT_REMOVEDIR) || errno == ENOENT)
+			continue;
+		if (errno != ENOTEMPTY && errno != EEXIST) {
+			sub = -2;
+			break;
+		}
+		sub = openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (sub >= 0 && (fstat(sub, &st) < 0 || st.st_dev != dev)) {
+			close(sub);
+			errno = EXDEV;
+			sub = -2;
+		} else if (sub < 0) {
+			sub = -2;
+		}
+	}
+	if (sub == -1 && errno)
+		sub = -2;
+	closedir(d);
+	return sub;
+}
+
+/*
+ * Down by fd, up by "..": both stay inside as long as nobody else renames directories in the tree,
+ * and nobody does, for the box is dead when its tree goes. The start is checked on the way up all
+ * the same, by device and inode.
+ */
+int fd_rmtree(int at, const char *name)
+{
+	struct stat top, st;
+	autofd fd = -1;
+
+	if (!unlinkat(at, name, 0) || errno == ENOENT)
+		return 0;
+	if (!unlinkat(at, name, AT_REMOVEDIR))
+		return 0;
+	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &top) < 0)
+		return fail("cannot remove '%s'", name);
+	for (;;) {
+		int sub = sweep(fd, top.st_dev);
+
+		if (sub == -2)
+			return fail("cannot remove what is below '%s'", name);
+		if (sub == -1) {
+			if (fstat(fd, &st) < 0)
+				return fail("cannot remove '%s'", name);
+			if (st.st_ino == top.st_ino)
+				break;
+			sub = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+			if (sub < 0)
+				return fail("cannot remove what is below '%s'", name);
+		}
+		close(fd);
+		fd = sub;
+	}
+	if (unlinkat(at, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return fail("cannot remove '%s'", name);
+	return 0;
+}

@@ -1,0 +1,58 @@
+TOOLS := $(basename $(notdir $(wildcard bin/*.c)))
+SCRIPTS := $(basename $(notdir $(wildcard bin/*.sh)))
+HELPERS := $(filter-out sbx-init,$(basename $(notdir $(wildcard bin/libexec/*.c))))
+
+# A tool with libraries is dynamic on glibc; every other one is static.
+LIBS_sbx-img := -larchive -lcrypto -ljson-c
+LIBS_sbx-cp := -larchive
+LIBS_sbx-seccomp := -lseccomp
+# Modules that need those libraries' headers: in the dynamic libsbx only.
+NEED_LIBS := $(wildcard lib/store/import*.c lib/store/oci*.c lib/store/tar*.c lib/store/digest*.c lib/kern/seccomp_compile.c)
+
+LIB_SRC := $(wildcard lib/*/*.c)
+DYN_OBJ := $(LIB_SRC:%.c=$(O)/dyn/%.o)
+STATIC_OBJ := $(patsubst %.c,$(O)/static/%.o,$(filter-out $(NEED_LIBS),$(LIB_SRC)))
+
+is_dyn = $(if $(strip $(LIBS_$(1))),dyn,static)
+BIN := $(TOOLS:%=$(O)/bin/%) $(SCRIPTS:%=$(O)/bin/%)
+LIBEXEC := $(HELPERS:%=$(O)/libexec/%) $(O)/libexec/sbx-init
+
+.PHONY: all clean
+all: $(BIN) $(LIBEXEC)
+
+$(O)/dyn/%.o: %.c $(O)/flags GNUmakefile $(wildcard mk/rules.mk)
+	@mkdir -p $(@D)
+	$(DYN_CC) $(DYN_CFLAGS) -MMD -MP -c -o $@ $<
+$(O)/static/%.o: %.c $(O)/flags GNUmakefile $(wildcard mk/rules.mk)
+	@mkdir -p $(@D)
+	$(STATIC_CC) $(STATIC_CFLAGS) -MMD -MP -c -o $@ $<
+$(O)/dyn/libsbx.a: $(DYN_OBJ)
+	@rm -f $@
+	ar rcs $@ $^
+$(O)/static/libsbx.a: $(STATIC_OBJ)
+	@rm -f $@
+	ar rcs $@ $^
+
+define dyn_link
+$(1): $(O)/dyn/$(2).o $(O)/dyn/libsbx.a
+	@mkdir -p $$(@D)
+	$(DYN_CC) $(DYN_CFLAGS) $(DYN_LDFLAGS) -o $$@ $$^ $(LIBS_$(notdir $(1)))
+endef
+define static_link
+$(1): $(O)/static/$(2).o $(O)/static/libsbx.a
+	@mkdir -p $$(@D)
+	$(STATIC_CC) $(STATIC_CFLAGS) $(STATIC_LDFLAGS) -o $$@ $$^
+endef
+$(foreach t,$(TOOLS),$(eval $(call $(call is_dyn,$(t))_link,$(O)/bin/$(t),bin/$(t))))
+$(foreach t,$(HELPERS),$(eval $(call $(call is_dyn,$(t))_link,$(O)/libexec/$(t),bin/libexec/$(t))))
+
+$(O)/bin/%: bin/%.sh $(O)/flags
+	@mkdir -p $(@D)
+	$(INSTALL) -m 755 $< $@
+$(O)/libexec/sbx-init: bin/libexec/sbx-init.c $(O)/flags
+	@mkdir -p $(@D)
+	$(CC) $(INIT_CFLAGS) $(INIT_LDFLAGS) -o $@ $<
+
+clean:
+	rm -rf $(O)
+-include $(shell find $(O) -name '*.d' 2>/dev/null)
