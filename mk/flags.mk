@@ -1,5 +1,5 @@
 WARN := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes \
-	-Wformat=2 -Wvla -Wundef -Wwrite-strings -Wnull-dereference -Wimplicit-fallthrough \
+	-Wformat=2 -Wvla -Wundef -Wwrite-strings -Wimplicit-fallthrough \
 	-Wcast-align -Walloca
 HARDEN := -fstack-protector-strong -fstack-clash-protection -fcf-protection -fno-common
 DEFS := -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DSBX_VERSION='"$(VERSION)"' \

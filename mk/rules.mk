@@ -1,3 +1,6 @@
+# make V=1 shows the commands.
+Q := $(if $(V),,@)
+
 TOOLS := $(basename $(notdir $(wildcard bin/*.c)))
 SCRIPTS := $(basename $(notdir $(wildcard bin/*.sh)))
 HELPERS := $(filter-out sbx-init,$(basename $(notdir $(wildcard bin/libexec/*.c))))
@@ -22,36 +25,36 @@ all: $(BIN) $(LIBEXEC)
 
 $(O)/dyn/%.o: %.c $(O)/flags GNUmakefile $(wildcard mk/rules.mk)
 	@mkdir -p $(@D)
-	$(DYN_CC) $(DYN_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(DYN_CC) $(DYN_CFLAGS) -MMD -MP -c -o $@ $<
 $(O)/static/%.o: %.c $(O)/flags GNUmakefile $(wildcard mk/rules.mk)
 	@mkdir -p $(@D)
-	$(STATIC_CC) $(STATIC_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(STATIC_CC) $(STATIC_CFLAGS) -MMD -MP -c -o $@ $<
 $(O)/dyn/libsbx.a: $(DYN_OBJ)
 	@rm -f $@
-	ar rcs $@ $^
+	$(Q)ar rcs $@ $^
 $(O)/static/libsbx.a: $(STATIC_OBJ)
 	@rm -f $@
-	ar rcs $@ $^
+	$(Q)ar rcs $@ $^
 
 define dyn_link
 $(1): $(O)/dyn/$(2).o $(O)/dyn/libsbx.a
 	@mkdir -p $$(@D)
-	$(DYN_CC) $(DYN_CFLAGS) $(DYN_LDFLAGS) -o $$@ $$^ $(LIBS_$(notdir $(1)))
+	$(Q)$(DYN_CC) $(DYN_CFLAGS) $(DYN_LDFLAGS) -o $$@ $$^ $(LIBS_$(notdir $(1)))
 endef
 define static_link
 $(1): $(O)/static/$(2).o $(O)/static/libsbx.a
 	@mkdir -p $$(@D)
-	$(STATIC_CC) $(STATIC_CFLAGS) $(STATIC_LDFLAGS) -o $$@ $$^
+	$(Q)$(STATIC_CC) $(STATIC_CFLAGS) $(STATIC_LDFLAGS) -o $$@ $$^
 endef
 $(foreach t,$(TOOLS),$(eval $(call $(call is_dyn,$(t))_link,$(O)/bin/$(t),bin/$(t))))
 $(foreach t,$(HELPERS),$(eval $(call $(call is_dyn,$(t))_link,$(O)/libexec/$(t),bin/libexec/$(t))))
 
 $(O)/bin/%: bin/%.sh $(O)/flags
 	@mkdir -p $(@D)
-	$(INSTALL) -m 755 $< $@
+	$(Q)$(INSTALL) -m 755 $< $@
 $(O)/libexec/sbx-init: bin/libexec/sbx-init.c $(O)/flags
 	@mkdir -p $(@D)
-	$(CC) $(INIT_CFLAGS) $(INIT_LDFLAGS) -o $@ $<
+	$(Q)$(CC) $(INIT_CFLAGS) $(INIT_LDFLAGS) -o $@ $<
 
 clean:
 	rm -rf $(O)

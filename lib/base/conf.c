@@ -58,7 +58,7 @@ static int set(struct conf *c, size_t k, const char *what, const char *val)
 			return failx("%s '%s' is not an absolute path", what, val);
 		/* fall through */
 	case WORD:
-		*(char **)to = xstrdup(val);
+		*(const char **)to = xstrdup(val);
 		return 0;
 	case NODE:
 		if (!id_node_valid(val))

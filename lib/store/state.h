@@ -1,0 +1,37 @@
+/*
+ * The state directory is the database: readers take no lock, writers publish by rename.
+ *
+ *   STATE/img/layer/DIGEST/{meta,data,info}  img/name/NAME/TAG  img/image/DIGEST  img/tmp/  img/lock
+ *   STATE/box/ID/{spec,upper,work,log/,end}  STATE/name/NAME -> ID   STATE/slot/N -> ID
+ *   RUN/box/ID/{lock,state,ctl}  RUN/layer/DIGEST (mount)  RUN/dev (mount)  RUN/seccomp/
+ */
+#ifndef STORE_STATE_H
+#define STORE_STATE_H
+#include "base/conf.h"
+
+struct state {
+	struct conf conf;
+	int state;   /* directory fds; open for the life of the tool */
+	int run;
+	int box;     /* STATE/box */
+	int run_box; /* RUN/box */
+};
+
+/*
+ * Loads the configuration and opens both directories; with MAKE what is absent is made (safe for
+ * many at once), without it their absence is an error that names the cure.
+ */
+int state_open(struct state *st, int make);
+
+/* One reader of all boxes: each valid ID in STATE/box, in no order. 0 at the end, -1 on error. */
+struct state_iter;
+struct state_iter *state_boxes(const struct state *st);
+int state_next(struct state_iter *it, const char **id);
+void state_end(struct state_iter *it);
+
+/*
+ * What a person types (a whole ID, a unique prefix of a tail on this node, a --name) as a whole ID
+ * of a box that has a directory. fail(): nothing or more than one fits (EX_GONE if nothing).
+ */
+int state_resolve(const struct state *st, const char *word, char id[ID_MAX + 1]);
+#endif
