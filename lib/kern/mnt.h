@@ -1,0 +1,36 @@
+/* Mounts by file descriptor: fsopen(2), open_tree(2), mount_setattr(2), move_mount(2). */
+#ifndef KERN_MNT_H
+#define KERN_MNT_H
+#include <stdint.h>
+
+/* Attributes of a mount, as MOUNT_ATTR_* have them, without pulling in <linux/mount.h>. */
+enum {
+	MNT_RO = 0x1,
+	MNT_NOSUID = 0x2,
+	MNT_NODEV = 0x4,
+	MNT_NOEXEC = 0x8,
+	MNT_NOATIME = 0x10,
+};
+
+struct mnt_opt {
+	const char *key; /* NULL ends the list */
+	const char *val; /* NULL: a flag */
+};
+
+/* All return a detached mount's fd (the caller's), or -1 after fail(). */
+int mnt_new(const char *fstype, const struct mnt_opt *opts, unsigned attrs);
+int mnt_clone(int at, const char *path); /* of that one mount or directory, not what is below */
+/* Like mnt_clone, with ids shifted through the user namespace USERNS (mount_setattr(2), idmapping).
+ */
+int mnt_clone_mapped(int at, const char *path, int userns);
+
+int mnt_set(int mnt, unsigned attrs); /* adds attributes */
+/* Attaches a detached mount at a path, which is looked up without following a last symlink. */
+int mnt_move(int mnt, int at, const char *path);
+
+int mnt_private(void);	 /* nothing mounted from here on is seen elsewhere, nor the reverse */
+int mnt_pivot(int root); /* makes the mount ROOT the root directory and drops the old tree */
+int mnt_is_root(int at, const char *path); /* 1 if a mount begins there, 0 not, -1 with errno */
+int mnt_detach(const char *path);  /* umount2(path, MNT_DETACH); -1 with errno, no message */
+int mnt_unmount(const char *path); /* fails with EBUSY if used; -1 with errno, no message */
+#endif

@@ -1,0 +1,165 @@
+#include "kern/ns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/fd.h"
+#include "kern/mnt.h"
+
+pid_t ns_clone(uint64_t flags, int *pidfd, int cgroup)
+{
+	struct clone_args a = {
+		.flags = flags,
+		.exit_signal = SIGCHLD,
+	};
+
+	if (pidfd) {
+		a.flags |= CLONE_PIDFD;
+		a.pidfd = (uint64_t)(uintptr_t)pidfd;
+	}
+	if (cgroup >= 0) {
+		a.flags |= CLONE_INTO_CGROUP;
+		a.cgroup = (uint64_t)cgroup;
+	}
+	return (pid_t)syscall(SYS_clone3, &a, sizeof(a));
+}
+
+void ns_close(struct ns_set *ns)
+{
+	fd_close(&ns->user);
+	fd_close(&ns->net);
+	fd_close(&ns->ipc);
+	fd_close(&ns->uts);
+}
+
+/* Runs in the parent's memory: it must not touch it, not even errno. */
+static int hold(void *unused)
+{
+	(void)unused;
+	for (;;)
+		pause();
+	return 0;
+}
+
+static int put_map(pid_t pid, const char *file, uint32_t base, uint32_t count)
+{
+	char path[64], map[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
+	snprintf(map, sizeof(map), "0 %u %u\n", base, count);
+	return fd_put(AT_FDCWD, path, map);
+}
+
+static int open_ns(pid_t pid, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", pid, name);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+int ns_make(uint32_t base, uint32_t count, int host_net, struct ns_set *ns)
+{
+	/* A user namespace needs a process to be mapped through; one that shares our memory costs
+	 * no page tables and no copy-on-write faults. */
+	static _Alignas(64) char stack[4096];
+	int flags = CLONE_VM | CLONE_NEWUSER | CLONE_NEWIPC | CLONE_NEWUTS | SIGCHLD;
+	pid_t pid = clone(hold, stack + sizeof(stack) - 64, flags | (host_net ? 0 : CLONE_NEWNET),
+			  NULL);
+	int r = 0;
+
+	if (pid < 0)
+		return fail("cannot make namespaces");
+	if (put_map(pid, "uid_map", base, count) < 0 || put_map(pid, "gid_map", base, count) < 0)
+		r = fail("cannot map ids %u-%u into a user namespace", base, base + count - 1);
+	ns->user = open_ns(pid, "user");
+	ns->ipc = open_ns(pid, "ipc");
+	ns->uts = open_ns(pid, "uts");
+	ns->net = host_net ? -1 : open_ns(pid, "net");
+	if (!r && (ns->user < 0 || ns->ipc < 0 || ns->uts < 0 || (!host_net && ns->net < 0)))
+		r = fail("cannot open namespaces of a new box");
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	if (r < 0)
+		ns_close(ns);
+	return r;
+}
+
+/* In a child: leave everything behind but one empty mount; the namespace's fd, or -1. */
+static int become_empty(void)
+{
+	static const struct mnt_opt opts[] = {{"size", "4k"}, {"mode", "0555"}, {NULL, NULL}};
+	int ns, root;
+
+	if (unshare(CLONE_NEWNS) < 0 || mnt_private() < 0)
+		return -1;
+	ns = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	root = mnt_new("tmpfs", opts, MNT_RO | MNT_NOSUID | MNT_NODEV | MNT_NOEXEC);
+	if (ns < 0 || root < 0 || mnt_move(root, AT_FDCWD, "/") < 0 || mnt_pivot(root) < 0)
+		return -1;
+	close(root);
+	return ns;
+}
+
+int ns_empty_mnt(void)
+{
+	int sync[2], fd = -1;
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe2(sync, O_CLOEXEC) < 0)
+		return fail("cannot make a pipe");
+	pid = ns_clone(CLONE_FILES, NULL, -1);
+	if (pid == 0) {
+		/* The file table is shared: what is opened here is open in the parent too. */
+		fd = become_empty();
+		_exit(write(sync[1], &fd, sizeof(fd)) != sizeof(fd));
+	}
+	close(sync[1]);
+	n = pid < 0 ? -1 : fd_read_all(sync[0], &fd, sizeof(fd));
+	close(sync[0]);
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	return n != sizeof(fd) || fd < 0 ? failx("cannot make an empty mount namespace") : fd;
+}
+
+int ns_enter(int fd, int flags, const char *what)
+{
+	return setns(fd, flags) < 0 ? fail("cannot enter the %s of a box", what) : 0;
+}
+
+int ns_lo_up(void)
+{
+	struct ifreq ifr = {.ifr_flags = IFF_UP | IFF_RUNNING};
+	autofd fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	memcpy(ifr.ifr_name, "lo", 3);
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
+		return fail("cannot bring the loopback link up");
+	return 0;
+}
+
+int ns_pidfd_open(pid_t pid)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	return fd < 0 ? fail("cannot open process %d", pid) : fd;
+}
+
+int ns_pidfd_kill(int pidfd, int sig)
+{
+	return (int)syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0);
+}
