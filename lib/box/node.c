@@ -1,0 +1,145 @@
+#include "box/node.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/die.h"
+#include "base/fd.h"
+#include "base/lock.h"
+#include "kern/erofs.h"
+#include "kern/mnt.h"
+
+static char *run_path(const struct state *st, const char *dir, const char *name)
+{
+	return xasprintf("%s/%s%s%s", st->conf.run, dir, *name ? "/" : "", name);
+}
+
+static int mount_layer_locked(const struct state *st, const char *digest, const char *at)
+{
+	autofree char *meta = xasprintf("%s/img/layer/%s/meta", st->conf.state, digest);
+	autofree char *data = xasprintf("%s/img/layer/%s/data", st->conf.state, digest);
+	autofd mnt = -1;
+
+	if (mnt_is_root(AT_FDCWD, at) == 1)
+		return 0;
+	if (mkdir(at, 0700) < 0 && errno != EEXIST)
+		return fail("cannot make directory '%s'", at);
+	mnt = erofs_mount(meta, data);
+	if (mnt < 0)
+		return fail_more("layer '%.12s'", digest);
+	return mnt_move(mnt, AT_FDCWD, at);
+}
+
+int node_mount_layer(const struct state *st, const char *digest)
+{
+	autofree char *at = run_path(st, "layer", digest);
+	autofd dir = -1, lock = -1;
+
+	if (mnt_is_root(AT_FDCWD, at) == 1)
+		return 0;
+	dir = fd_dir(st->run, "layer", 1);
+	if (dir < 0)
+		return -1;
+	lock = lock_take(st->run, "layer.lock", LOCK_EXCLUSIVE);
+	return lock < 0 ? -1 : mount_layer_locked(st, digest, at);
+}
+
+int node_open_layer(const struct state *st, const char *digest)
+{
+	autofree char *at = run_path(st, "layer", digest);
+
+	return fd_dir(AT_FDCWD, at, 0);
+}
+
+static int make_nodes(int dir)
+{
+	static const struct {
+		const char *name;
+		unsigned major, minor;
+	} nodes[] = {{"null", 1, 3},	{"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8},
+		     {"urandom", 1, 9}, {"tty", 5, 0}};
+	static const char *const links[][2] = {{"/proc/self/fd", "fd"},
+					       {"/proc/self/fd/0", "stdin"},
+					       {"/proc/self/fd/1", "stdout"},
+					       {"/proc/self/fd/2", "stderr"},
+					       {"pts/ptmx", "ptmx"}};
+
+	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
+		if (mknodat(dir, nodes[i].name, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor)) < 0 ||
+		    fchmodat(dir, nodes[i].name, 0666, 0) < 0)
+			return fail("cannot make the device node '%s'", nodes[i].name);
+	for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
+		if (symlinkat(links[i][0], dir, links[i][1]) < 0)
+			return fail("cannot make the link '%s'", links[i][1]);
+	if (mkdirat(dir, "pts", 0755) < 0 || mkdirat(dir, "shm", 0755) < 0)
+		return fail("cannot make '/dev/pts' and '/dev/shm'");
+	return 0;
+}
+
+static int mount_dev_locked(const char *at)
+{
+	static const struct mnt_opt opts[] = {{"size", "64k"}, {"mode", "0755"}, {NULL, NULL}};
+	autofd mnt = -1;
+
+	if (mnt_is_root(AT_FDCWD, at) == 1)
+		return 0;
+	if (mkdir(at, 0700) < 0 && errno != EEXIST)
+		return fail("cannot make directory '%s'", at);
+	mnt = mnt_new("tmpfs", opts, MNT_NOSUID | MNT_NOEXEC);
+	if (mnt < 0 || make_nodes(mnt) < 0)
+		return -1;
+	return mnt_move(mnt, AT_FDCWD, at);
+}
+
+int node_mount_dev(const struct state *st)
+{
+	autofree char *at = run_path(st, "dev", "");
+
+	if (mnt_is_root(AT_FDCWD, at) != 1) {
+		autofd lock = lock_take(st->run, "layer.lock", LOCK_EXCLUSIVE);
+
+		if (lock < 0 || mount_dev_locked(at) < 0)
+			return -1;
+	}
+	return fd_dir(AT_FDCWD, at, 0);
+}
+
+static int unmount(const char *at)
+{
+	if (mnt_is_root(AT_FDCWD, at) == 1 && mnt_unmount(at) < 0 && errno != EBUSY)
+		return fail("cannot unmount '%s'", at);
+	if (rmdir(at) < 0 && errno != ENOENT && errno != EBUSY)
+		return fail("cannot remove '%s'", at);
+	return 0;
+}
+
+int node_unmount_unused(const struct state *st, int (*keep)(void *arg, const char *digest), void *arg,
+			int keep_dev)
+{
+	autofree char *dev = run_path(st, "dev", "");
+	autofd lock = lock_take(st->run, "layer.lock", LOCK_EXCLUSIVE);
+	int fd = openat(st->run, "layer", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (lock < 0)
+		r = -1;
+	while (d && !r && (e = readdir(d))) {
+		autofree char *at = run_path(st, "layer", e->d_name);
+
+		if (e->d_name[0] != '.' && !keep(arg, e->d_name))
+			r = unmount(at);
+	}
+	if (d)
+		closedir(d);
+	if (!r && !keep_dev)
+		r = unmount(dev);
+	return r;
+}

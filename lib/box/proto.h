@@ -1,0 +1,36 @@
+/*
+ * What clients and a keeper say to each other over RUN/box/ID/ctl: SOCK_SEQPACKET, one kv line a
+ * message, requests with "op", every answer with "ok=1", or "err" (text) and "code" (exit code).
+ *
+ *   op=exec argv=A\0B user= cwd= detach=0|1   begins a command
+ *     -> ok seq, fds: PROTO_FD_*              the client runs it: the connection is the command's life,
+ *                                             if it closes without "end" the keeper kills the command
+ *   op=end end= code= signal= ...             as the status record has it; fds: pipes to drain
+ *     -> ok [died=1]                          died: the box ended under the command
+ *   op=wait [seq=N]                           -> when command N, or the box, has ended: ok + its record
+ *   op=root what=                             -> fds: root directory (O_PATH), pidfd of pid 1
+ *   op=stop cause=                            -> nothing; the connection closes when the box is gone
+ */
+#ifndef BOX_PROTO_H
+#define BOX_PROTO_H
+
+enum {
+	PROTO_FD_PID1 = 0, /* pidfd */
+	PROTO_FD_V2,	   /* the slot's cgroup; on a hybrid node mem, cpu and pids follow */
+	PROTO_FD_PTS,	   /* devpts root */
+	PROTO_FD_MEM,
+	PROTO_FD_CPU,
+	PROTO_FD_PIDS,
+	PROTO_DRAINS = 2, /* at most this many with "end" */
+	PROTO_ARGV_MAX = 16 * 1024, /* bytes of argv that go into the log */
+};
+
+/* How a keeper is started: sbx-keep ID with these fds. */
+enum {
+	KEEP_FD_READY = 3, /* pipe: "ok", or "CODE text" when the box could not be made */
+	KEEP_FD_LOCK = 4,  /* holds RUN/box/ID/lock */
+};
+
+/* Seconds a client that does not let go of a dead command has before the keeper kills it. */
+enum { PROTO_GRACE_MS = 2000 };
+#endif

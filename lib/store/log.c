@@ -1,0 +1,87 @@
+#include "store/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/fd.h"
+#include "base/num.h"
+
+int log_open_append(int boxdir)
+{
+	int fd;
+
+	if (mkdirat(boxdir, "log", 0700) < 0 && errno != EEXIST)
+		return fail("cannot make directory 'log'");
+	fd = openat(boxdir, "log/records", O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+	return fd < 0 ? fail("cannot open 'log/records'") : fd;
+}
+
+void log_start(struct buf *b, uint64_t seq, const char *ev)
+{
+	buf_clear(b);
+	kv_put_num(b, "seq", seq);
+	kv_put_line(b, "ev", ev);
+	kv_put_num(b, "time_ms", num_now_ms());
+}
+
+int log_append(int fd, struct buf *b)
+{
+	buf_chr(b, '\n');
+	return fd_write_all(fd, b->p, b->len) < 0 ? fail("cannot write the box's log") : 0;
+}
+
+int log_each(const struct state *st, const char *id, int (*fn)(void *arg, const struct kv *rec),
+	     void *arg)
+{
+	char path[ID_MAX + 16];
+	autofree char *line = NULL;
+	size_t room = 0;
+	ssize_t n;
+	FILE *f;
+	int r = 0, fd;
+
+	snprintf(path, sizeof(path), "%s/log/records", id);
+	fd = openat(st->box, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : fail("cannot open the log of '%s'", id);
+	f = fdopen(fd, "r");
+	while (!r && (n = getline(&line, &room, f)) > 0 && line[n - 1] == '\n') {
+		autokv rec = {0};
+
+		r = kv_parse_line(&rec, path, line, (size_t)n);
+		if (!r)
+			r = fn(arg, &rec);
+	}
+	fclose(f);
+	return r;
+}
+
+struct find {
+	uint64_t seq;
+	struct kv *rec;
+};
+
+static int match_end(void *arg, const struct kv *rec)
+{
+	struct find *f = arg;
+
+	if (kv_u64(rec, "seq", UINT64_MAX) != f->seq || strcmp(kv_str(rec, "ev", ""), "end") != 0)
+		return 0;
+	/* Take the record over: the walk's own copy is freed empty. */
+	kv_free(f->rec);
+	*f->rec = *rec;
+	memset((struct kv *)rec, 0, sizeof(*rec));
+	return 1;
+}
+
+int log_find_end(const struct state *st, const char *id, uint64_t seq, struct kv *rec)
+{
+	struct find f = {.seq = seq, .rec = rec};
+
+	return log_each(st, id, match_end, &f);
+}
