@@ -67,8 +67,9 @@ static int child(void *arg)
 
 	if (read(node.go[0], &go, 1) != 1 || go != 'g')
 		_exit(1);
-	if (node.parts & PART_USER && (syscall(SYS_setgroups, 0, NULL) || syscall(SYS_setresgid, 0, 0, 0) ||
-				       syscall(SYS_setresuid, 0, 0, 0)))
+	if (node.parts & PART_USER &&
+	    (syscall(SYS_setgroups, 0, NULL) || syscall(SYS_setresgid, 0, 0, 0) ||
+	     syscall(SYS_setresuid, 0, 0, 0)))
 		child_fail(box, "become the box's root");
 	if (node.parts & PART_CGROUP && syscall(SYS_unshare, CLONE_NEWCGROUP))
 		child_fail(box, "make a cgroup namespace");
@@ -86,8 +87,8 @@ static int child(void *arg)
 static void spawn(struct box *box)
 {
 	static char stack[STACK] __attribute__((aligned(16)));
-	int flags = CLONE_VM | CLONE_FILES | CLONE_PIDFD | CLONE_CHILD_CLEARTID | SIGCHLD | CLONE_NEWNS |
-		    CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
+	int flags = CLONE_VM | CLONE_FILES | CLONE_PIDFD | CLONE_CHILD_CLEARTID | SIGCHLD |
+		    CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
 
 	flags |= node.parts & PART_USER ? CLONE_NEWUSER : 0;
 	flags |= node.parts & PART_NET ? CLONE_NEWNET : 0;
@@ -113,7 +114,8 @@ static void write_map(pid_t pid, const char *file, unsigned first)
 static int lower(const struct box *box)
 {
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP};
-	int fd = (int)syscall(SYS_open_tree, node.layer, "", OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH);
+	int fd = (int)syscall(SYS_open_tree, node.layer, "",
+			      OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH);
 	int user = -1;
 
 	if (fd < 0)
@@ -189,8 +191,12 @@ static void make(struct box *box)
 
 static void remove_dirs(void)
 {
-	static const char *const names[] = {"box/work/work/incompat/volatile", "box/work/work/incompat",
-					    "box/work/work", "box/work", "box/upper", "box"};
+	static const char *const names[] = {"box/work/work/incompat/volatile",
+					    "box/work/work/incompat",
+					    "box/work/work",
+					    "box/work",
+					    "box/upper",
+					    "box"};
 
 	if (unlinkat(node.dir, "box/work/work/incompat/volatile/dirty", 0))
 		die_at("remove the overlay's mark");
@@ -256,7 +262,8 @@ static unsigned without(unsigned parts, char *list)
 		while (part_names[i] && strcmp(part_names[i], word))
 			i++;
 		if (!part_names[i])
-			dief(EX_SBX, "cannot leave out '%s': user, net, cgroup, seccomp, dev", word);
+			dief(EX_SBX, "cannot leave out '%s': user, net, cgroup, seccomp, dev",
+			     word);
 		parts &= ~(1u << i);
 	}
 	return parts;

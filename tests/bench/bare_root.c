@@ -112,7 +112,8 @@ static int bind_nodes(void)
 		fd = openat(AT_FDCWD, to, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
 		if (fd < 0 || close(fd))
 			return -1;
-		fd = (int)syscall(SYS_open_tree, AT_FDCWD, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+		fd = (int)syscall(SYS_open_tree, AT_FDCWD, from,
+				  OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 		if (fd < 0 || attach(fd, to))
 			return -1;
 	}
@@ -126,7 +127,8 @@ int bare_root(int overlay, unsigned nodes)
 
 	if (syscall(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &slave, sizeof(slave)))
 		return -1;
-	if (syscall(SYS_move_mount, overlay, "", AT_FDCWD, "/tmp", MOVE_MOUNT_F_EMPTY_PATH) || chdir("/tmp"))
+	if (syscall(SYS_move_mount, overlay, "", AT_FDCWD, "/tmp", MOVE_MOUNT_F_EMPTY_PATH) ||
+	    chdir("/tmp"))
 		return -1;
 	if (mount_new("proc", "proc", NULL, NULL) || mount_new("tmpfs", "tmp", "mode", "1777") ||
 	    mount_new("tmpfs", "dev", "mode", "755"))
@@ -156,10 +158,11 @@ int bare_filter(void)
 	struct sock_fprog prog = {.len = REFUSALS + 3, .filter = code};
 	unsigned n = 0;
 
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+						 offsetof(struct seccomp_data, nr));
 	for (unsigned i = 0; i < REFUSALS; i++)
 		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 10000 + i,
-							(unsigned char)(REFUSALS - i), 0);
+							 (unsigned char)(REFUSALS - i), 0);
 	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
 	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog);

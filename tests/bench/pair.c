@@ -5,8 +5,8 @@
  *	pair [-n PAIRS] [-u UNITS] [-U UNITS] [-r RUNS] A... ::: B...
  *
  * A side is steps apart by ";" or "|". In a later step {} is the first line the first step printed;
- * {n} is a number used once. After "|" a step reads what the step before printed. A step starts when
- * the one before has ended, so the time of a side is the sum of its steps.
+ * {n} is a number used once. After "|" a step reads what the step before printed. A step starts
+ *when the one before has ended, so the time of a side is the sum of its steps.
  */
 #include "base/die.h"
 #include "base/num.h"
@@ -96,8 +96,9 @@ static void expand(char *argv[], char text[MAX_TEXT], char *const from[], const 
 		if (!value)
 			continue;
 		argv[i] = out;
-		out += snprintf(out, (size_t)(end - out), "%.*s%s%s", (int)(mark - from[i]), from[i],
-				value, mark + skip) + 1;
+		out += snprintf(out, (size_t)(end - out), "%.*s%s%s", (int)(mark - from[i]),
+				from[i], value, mark + skip) +
+		       1;
 		if (out >= end)
 			dief(EX_SBX, "cannot run '%s': arguments too long", from[i]);
 	}
@@ -162,8 +163,8 @@ static uint64_t run_once(const struct side *side, uint64_t step_us[MAX_STEPS])
 		out[i] = memfd_create("step", MFD_CLOEXEC);
 		if (nothing < 0 || out[i] < 0)
 			dief(EX_SBX, "cannot make a file for output: %s", strerror(errno));
-		step_us[i] = run_step(&side->step[i], id, side->step[i].piped ? out[i - 1] : nothing,
-				      out[i]);
+		step_us[i] = run_step(&side->step[i], id,
+				      side->step[i].piped ? out[i - 1] : nothing, out[i]);
 		sum += step_us[i];
 		if (i == 0)
 			first_line(out[0], id);
@@ -231,10 +232,14 @@ static void parse(int argc, char **argv, struct side *a, struct side *b, uint64_
 	int opt, used;
 
 	while ((opt = getopt(argc, argv, "+n:u:U:r:h")) != -1) {
-		uint64_t *to = opt == 'n' ? pairs : opt == 'u' ? &a->units : opt == 'U' ? &b->units : &b->runs;
+		uint64_t *to = opt == 'n'   ? pairs
+			       : opt == 'u' ? &a->units
+			       : opt == 'U' ? &b->units
+					    : &b->runs;
 
 		if (opt == 'h' || opt == '?')
-			dief(EX_SBX, "usage: pair [-n PAIRS] [-u UNITS] [-U UNITS] [-r RUNS] A... ::: B...");
+			dief(EX_SBX, "usage: pair [-n PAIRS] [-u UNITS] [-U UNITS] [-r RUNS] A... "
+				     "::: B...");
 		if (num_u64("count", optarg, MAX_PAIRS, to))
 			die();
 		if (!*to)
