@@ -4,8 +4,9 @@
  *
  *	boxes	make_us	end_us	total_us	(medians per box)
  *
- * -x leaves parts out, to see what each costs. Leaves nothing behind unless killed: then its groups
- * "bench-bare.PID" and the directory DIR/box.
+ * -x leaves parts out, to see what each costs. An interrupt waits for the box in hand. Leaves
+ *nothing behind unless it fails or is killed: then its groups "bench-bare.PID" and the directory
+ *DIR/box.
  */
 #include "base/die.h"
 #include "base/num.h"
@@ -20,7 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -73,6 +74,9 @@ static int child(void *arg)
 		child_fail(box, "become the box's root");
 	if (node.parts & PART_CGROUP && syscall(SYS_unshare, CLONE_NEWCGROUP))
 		child_fail(box, "make a cgroup namespace");
+	/* After the change of ids, which would clear it: prctl(2). */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL))
+		child_fail(box, "tie the box to us");
 	if (bare_root(box->overlay, node.parts & PART_DEV))
 		child_fail(box, "make the root");
 	if (node.parts & PART_NET && bare_lo_up())
@@ -232,7 +236,27 @@ static uint64_t median(uint64_t *us, uint64_t n)
 	return us[n / 2];
 }
 
-static void measure(uint64_t n)
+/* SIGINT and SIGTERM are blocked: a box is never left half-made. */
+static int interrupted(void)
+{
+	sigset_t pending;
+
+	return !sigpending(&pending) &&
+	       (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM));
+}
+
+static void block_interrupts(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+/* 0 or, if interrupted, 130. */
+static int measure(uint64_t n)
 {
 	uint64_t *us = calloc(3 * n, sizeof(*us));
 
@@ -242,6 +266,10 @@ static void measure(uint64_t n)
 		struct box box = {.first_id = FIRST_ID + (unsigned)(i % 1024) * IDS};
 		uint64_t begin = num_mono_us(), made;
 
+		if (interrupted()) {
+			free(us);
+			return 128 + SIGINT;
+		}
 		make(&box);
 		made = num_mono_us();
 		end(&box);
@@ -252,6 +280,7 @@ static void measure(uint64_t n)
 	printf("%ju\t%ju\t%ju\t%ju\n", (uintmax_t)n, (uintmax_t)median(us, n),
 	       (uintmax_t)median(us + n, n), (uintmax_t)median(us + 2 * n, n));
 	free(us);
+	return 0;
 }
 
 static unsigned without(unsigned parts, char *list)
@@ -287,7 +316,7 @@ static void open_node(char **argv)
 int main(int argc, char **argv)
 {
 	uint64_t n = 100;
-	int opt;
+	int opt, ret;
 
 	die_init(argv[0]);
 	node.parts = PART_USER | PART_NET | PART_CGROUP | PART_SECCOMP | PART_DEV;
@@ -298,9 +327,10 @@ int main(int argc, char **argv)
 			node.parts = without(node.parts, optarg);
 	if (argc - optind != 4 || !n)
 		dief(EX_SBX, "usage: bare [-n COUNT] [-x PARTS] META DATA INIT DIR");
+	block_interrupts();
 	open_node(argv + optind);
-	measure(n);
+	ret = measure(n);
 	if (node.parts & PART_CGROUP)
 		groups_close(&node.groups);
-	return finish(stdout);
+	return ret ? ret : finish(stdout);
 }

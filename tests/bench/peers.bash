@@ -1,13 +1,14 @@
 # The peers: each as an array, a command that runs true in the root and ends. An empty array is a
 # peer that does not start here; why is said once.
 
-# the arrays and $work, $root are shared with run.
+# The arrays and $work, $root are shared with run.
 # shellcheck shell=bash disable=SC2034,SC2154
 
 runc=() runc_full=() runc_exec=() crun=() podman=() bwrap=() unshare=()
 
 # As small as docker's profile is long: the refusals are what costs, not which.
-full_filter='{"defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"],
+full_filter='{"defaultAction": "SCMP_ACT_ALLOW", 
+	"architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"],
 	"syscalls": [{"action": "SCMP_ACT_ERRNO", "names": ["acct", "add_key", "bpf", "clock_settime",
 	"delete_module", "finit_module", "fsconfig", "fsmount", "fsopen", "fspick", "init_module",
 	"io_uring_enter", "io_uring_register", "io_uring_setup", "kexec_file_load", "kexec_load", "keyctl",
@@ -55,7 +56,8 @@ peers_runc() {
 peers_start() {
 	peers_runc
 	crun=(crun --root "$work/crun" run -b "$work/plain" "bench-{n}")
-	starts "$(crun --version | head -n 1)" crun --root "$work/crun" run -b "$work/plain" bench-try || crun=()
+	starts "$(crun --version | head -n 1)" \
+		crun --root "$work/crun" run -b "$work/plain" bench-try || crun=()
 	podman_at=(podman --root "$work/podman" --runroot "$work/podman-run" --cgroup-manager=cgroupfs
 		--runtime runc --log-level fatal)
 	# Its default limits are above what a root without CAP_SYS_RESOURCE may set.
@@ -75,6 +77,7 @@ peers_end() {
 }
 
 # What a peer really sets up, asked from inside: namespaces unlike ours, filter, no_new_privs.
+# shellcheck disable=SC2016
 probe='for n in mnt pid net ipc uts cgroup user; do readlink /proc/self/ns/$n; done
 	grep -E "^(NoNewPrivs|Seccomp):" /proc/self/status'
 
@@ -83,10 +86,11 @@ describe() {
 	local name=$1 rest=$2 said link spaces=() ours
 	shift 2
 	said=$("$@" 2>/dev/null </dev/null) || { table_note "$name" "cannot be asked; $rest"; return 0; }
-	for link in $(grep -F '[' <<<"$said"); do
+	while read -r link; do
+		[[ $link == *:\[* ]] || continue
 		ours=$(readlink "/proc/self/ns/${link%%:*}")
 		[ "$link" = "$ours" ] || spaces+=("${link%%:*}")
-	done
+	done <<<"$said"
 	table_note "$name" "namespaces $(IFS=,; echo "${spaces[*]}"); filter $(
 		awk '$1 == "Seccomp:" { print $2 == 2 ? "yes" : "no" }' <<<"$said"); no_new_privs $(
 		awk '$1 == "NoNewPrivs:" { print $2 ? "yes" : "no" }' <<<"$said"); $rest"
@@ -108,13 +112,14 @@ describe_peers() {
 	describe bwrap "no limits, read-only root; keeps nothing" "${bwrap[@]:0:${#bwrap[@]}-1}" sh -c "$probe"
 	describe unshare "no limits, the host's devices absent; keeps nothing" \
 		"${unshare[@]:0:${#unshare[@]}-1}" sh -c "$probe"
-	table_note bare "namespaces mnt,pid,net,ipc,uts,cgroup,user; filter yes; no_new_privs no; limits of memory, cpu, tasks; own writable root; keeps nothing, runs nothing but init"
+	table_note bare "namespaces mnt,pid,net,ipc,uts,cgroup,user; filter yes; no_new_privs no; $(
+		)limits of memory, cpu, tasks; own writable root; keeps nothing, runs nothing but init"
 }
 
 describe_sbx() {
 	local box
 	box=$(sbx-create "${box_options[@]}")
-	describe sbx "limits of memory, cpu, tasks; own writable root; a box stays until stopped, its commands are logged" \
+	describe sbx "limits of memory, cpu, tasks; own writable root; stays until stopped, commands logged" \
 		sbx-exec "$box" sh -c "$probe"
 	sbx-stop "$box"
 }

@@ -37,7 +37,7 @@ table_memory() {
 			up = (kib[1, "MemAvailable:"] - kib[2, "MemAvailable:"]) / boxes
 			down = (kib[3, "MemAvailable:"] - kib[2, "MemAvailable:"]) / boxes
 			printf "memory\tidle\t%s boxes, made\t-\t%.0f\t%s\t%s\n", boxes, up, target,
-				up <= target ? "yes" : "no"
+				up <= 0 ? "noise" : up <= target ? "yes" : "no"
 			printf "memory\tidle\t%s boxes, ended\t-\t%.0f\t-\t-\n", boxes, down
 			n = split("Slab SReclaimable SUnreclaim KernelStack PageTables AnonPages Shmem Percpu Mapped", field, " ")
 			for (i = 1; i <= n; i++)
@@ -61,10 +61,12 @@ table_end() {
 		}
 		$1 == "memory" { printf "%-7s %-23s %9s KiB per box, target %s, met %s\n", $2, $3, $5, $6, $7 }
 		$1 == "split" { split_text = split_text sprintf(" %s %s", $2, $3) }
+		$1 == "pair" && $13 != "yes" && $13 != "-" || $1 == "memory" && $7 == "no" { missed++ }
 		$1 == "note" { notes = notes sprintf("%-10s %s\n", $2, $3) }
 		END {
 			if (split_text) print "of it, KiB per box:" split_text
 			printf "\n%s", notes
+			if (missed) print missed " not met: the steps above and make profile tell what dominates"
 		}' "$results"
 	echo "records: $results"
 }
