@@ -58,11 +58,13 @@ peers_start() {
 	crun=(crun --root "$work/crun" run -b "$work/plain" "bench-{n}")
 	starts "$(crun --version | head -n 1)" \
 		crun --root "$work/crun" run -b "$work/plain" bench-try || crun=()
-	podman_at=(podman --root "$work/podman" --runroot "$work/podman-run" --cgroup-manager=cgroupfs
-		--runtime runc --log-level fatal)
+	podman_at=(podman --root "$work/podman" --runroot "$work/podman-run" --tmpdir "$work/podman-tmp"
+		--network-config-dir "$work/podman-net" --cgroup-manager=cgroupfs --runtime runc
+		--log-level fatal)
+	podman_group=/sbx-bench-podman-$$
 	# Its default limits are above what a root without CAP_SYS_RESOURCE may set.
-	podman=("${podman_at[@]}" run --rm --network none --ulimit nofile=1024:1024
-		--ulimit nproc=1024:1024 --rootfs "$root" true)
+	podman=("${podman_at[@]}" run --rm --network none --cgroup-parent "$podman_group"
+		--ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --rootfs "$root" true)
 	starts "$(podman --version)" "${podman[@]}" || podman=()
 	bwrap=(bwrap --unshare-all --ro-bind "$root" / --proc /proc --dev /dev --tmpfs /tmp true)
 	starts bwrap "${bwrap[@]}" || exit 1
@@ -74,6 +76,7 @@ peers_start() {
 peers_end() {
 	runc --root "$work/runc" delete -f bench-idle 2>/dev/null || true
 	[ -z "${podman[*]}" ] || "${podman_at[@]}" rm -af >/dev/null 2>&1 || true
+	find /sys/fs/cgroup -depth -type d -path "*/sbx-bench-podman-$$*" -exec rmdir {} + || true
 }
 
 # What a peer really sets up, asked from inside: namespaces unlike ours, filter, no_new_privs.
