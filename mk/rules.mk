@@ -58,4 +58,4 @@ $(O)/libexec/sbx-init: bin/libexec/sbx-init.c $(O)/flags
 
 clean:
 	rm -rf $(O)
--include $(shell find $(O) -name '*.d' 2>/dev/null)
+-include $(shell find $(O)/dyn $(O)/static -name '*.d' 2>/dev/null)
