@@ -3,8 +3,13 @@
  *
  *   img/layer/DIGEST/{meta,data,info}   DIGEST = sha256 in hex over the two files' digests
  *   img/image/DIGEST                    the record: layer = DIGEST ..., env = K=V ..., workdir, user,
- *                                       entrypoint ..., cmd ..., created_ms, size_bytes (key = value)
- *   img/name/NAME/TAG                   a file that holds the image DIGEST
+ *                                       entrypoint ..., cmd ..., size_bytes, created_ms (key = value);
+ *                                       DIGEST = sha256 over all of it but created_ms
+ *   img/name/NAME/TAG                   a file that holds the image DIGEST; "/" in NAME is %2F
+ *   img/name/%none/DIGEST               an image without a name
+ *   img/tmp/XXXXXX                      imports under way, each locked by its maker
+ *   img/lock                            shared while a box's spec is written, exclusive to publish
+ *                                       and to remove
  */
 #ifndef STORE_IMAGE_H
 #define STORE_IMAGE_H
@@ -13,7 +18,7 @@
 
 #include "store/state.h"
 
-enum { IMAGE_DIGEST = 64, IMAGE_LAYERS = 64 };
+enum { IMAGE_DIGEST = 64, IMAGE_LAYERS = 64, IMAGE_NAME = 200, IMAGE_TAG = 63 };
 
 struct image {
 	char digest[IMAGE_DIGEST + 1];
@@ -31,4 +36,31 @@ struct image {
 /* REF is NAME[:TAG] (tag "latest" if absent), or 8 or more digits of an image digest. */
 int image_load(const struct state *st, const char *ref, struct image *img);
 void image_free(struct image *img);
+
+/*
+ * img/lock, shared: no layer goes while it is held. A creation takes it before image_load and keeps
+ * it until its spec (with its layer lines) is written. An fd to close, or -1 after fail().
+ */
+int image_hold(const struct state *st);
+
+/* NAME[:TAG] apart, checked. -1 after fail(). */
+int image_split(const char *ref, char name[IMAGE_NAME + 1], char tag[IMAGE_TAG + 1]);
+
+/* All names, sorted; an image without one comes with an empty name. To free. */
+struct image_name {
+	char name[IMAGE_NAME + 1], tag[IMAGE_TAG + 1];
+	char digest[IMAGE_DIGEST + 1];
+};
+int image_names(const struct state *st, struct image_name **v, size_t *n);
+
+/* Writers of names: the caller holds no lock. REF to remove may be a digest: all its names go. */
+int image_tag(const struct state *st, const char *ref, const char *newname);
+int image_untag(const struct state *st, const char *ref);
+
+/*
+ * Removes records and layers that no name and no box uses, and what dead imports left. A box uses
+ * what the "layer" and "image_digest" lines of its spec say. UNMOUNT (mnt_unmount) takes RUN/layer/DIGEST
+ * off first; a layer that is busy there stays for the next time.
+ */
+int image_gc(const struct state *st, int (*unmount)(const char *path));
 #endif

@@ -1,0 +1,182 @@
+/*
+ * Images on this node: reads a source into STATE/img, lists, names and removes. An import that dies
+ * half-way leaves a directory in STATE/img/tmp, which the next import or removal clears.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/die.h"
+#include "base/fd.h"
+#include "base/num.h"
+#include "base/opt.h"
+#include "base/rec.h"
+#include "kern/mnt.h"
+#include "store/image.h"
+#include "store/import.h"
+
+static const char *name;
+static int quiet;
+static struct rec_opts recs;
+
+static const struct opt opts[] = {
+	{0, "name", "NAME[:TAG]", OPT_STR, &name, "import: the image's name (tag: latest)"},
+	{'q', "quiet", NULL, OPT_FLAG, &quiet, "import: no progress bar and no notes"},
+	REC_OPTIONS(recs),
+	{0},
+};
+
+static const struct opt_tool tool = {
+	.usage = "import [--name NAME[:TAG]] SOURCE | ls | show IMAGE | tag IMAGE NAME[:TAG] | rm IMAGE... | gc",
+	.purpose = "Bring root file systems onto this node as images, list, name and remove them.\n"
+		   "SOURCE: a directory, a tar (gz xz zst), an OCI layout, a docker-save tar, or -",
+	.opts = opts,
+	.operands = -1,
+	.operand = "import|ls|show|tag|rm|gc IMAGE FILE",
+};
+
+static struct state st;
+
+/* At most ten times a second; only on a terminal. */
+static void progress(const struct import *im, void *arg)
+{
+	static uint64_t start, last;
+	uint64_t now = num_mono_us();
+	char size[NUM_TEXT], rate[NUM_TEXT];
+
+	(void)arg;
+	if (!start)
+		start = last = now;
+	if (now - last < 100000)
+		return;
+	last = now;
+	num_fmt_size(size, im->read);
+	num_fmt_size(rate, im->read * 1000000 / (now - start));
+	if (im->total >= im->read)
+		fprintf(stderr, "\r%3llu%% %s, %s/s\033[K",
+			(unsigned long long)(im->read * 100 / im->total), size, rate);
+	else
+		fprintf(stderr, "\r%s, %s/s\033[K", size, rate);
+}
+
+static int verb_import(int argc, char **argv)
+{
+	struct import im = {.stage = -1, .unmount = mnt_unmount};
+	char digest[IMAGE_DIGEST + 1];
+	int bar = !quiet && isatty(STDERR_FILENO), r;
+
+	if (argc != 1)
+		opt_misuse("import takes one source");
+	if (bar)
+		im.progress = progress;
+	r = import_run(&st, &im, argv[0], name, digest);
+	if (bar)
+		fputs("\r\033[K", stderr);
+	if (r < 0)
+		die();
+	if (im.sockets && !quiet)
+		warnf("left out %llu socket%s", (unsigned long long)im.sockets,
+		      im.sockets > 1 ? "s" : "");
+	if (im.xattrs && !quiet)
+		warnf("left out %llu extended attribute%s that an image cannot have",
+		      (unsigned long long)im.xattrs, im.xattrs > 1 ? "s" : "");
+	puts(digest);
+	return finish(stdout);
+}
+
+static int verb_ls(int argc, char **argv)
+{
+	static const struct rec_col cols[] = {
+		{"name", REC_TEXT, 0},	     {"tag", REC_TEXT, 0},    {"digest", REC_TEXT, 0},
+		{"layers", REC_NUM, 0},	     {"size_bytes", REC_BYTES, 0},
+		{"created", REC_TIME, 0},    {0},
+	};
+	struct rec *r = rec_open(stdout, cols, &recs);
+	struct image_name *v;
+	int code = 0;
+	size_t n;
+
+	(void)argv;
+	if (argc)
+		opt_misuse("ls takes no operand");
+	if (!r || image_names(&st, &v, &n) < 0)
+		die();
+	for (size_t i = 0; i < n; i++) {
+		struct image img;
+
+		if (image_load(&st, v[i].digest, &img) < 0) {
+			warn();
+			code = EX_NO;
+			continue;
+		}
+		rec_text(r, 0, v[i].name);
+		rec_text(r, 1, v[i].tag);
+		rec_text(r, 2, v[i].digest);
+		rec_num(r, 3, img.nlayers);
+		rec_num(r, 4, img.size_bytes);
+		rec_num(r, 5, img.created_ms);
+		rec_end(r);
+		image_free(&img);
+	}
+	free(v);
+	return rec_close(r) ? EX_SBX : code;
+}
+
+static int verb_tag(int argc, char **argv)
+{
+	if (argc != 2)
+		opt_misuse("tag takes an image and a new name");
+	if (image_tag(&st, argv[0], argv[1]) < 0)
+		die();
+	return 0;
+}
+
+static int verb_rm(int argc, char **argv)
+{
+	int code = 0;
+
+	if (!argc)
+		opt_misuse("rm takes an image");
+	for (int i = 0; i < argc; i++)
+		if (image_untag(&st, argv[i]) < 0) {
+			warn();
+			code = EX_NO;
+		}
+	if (image_gc(&st, mnt_unmount) < 0)
+		die();
+	return code;
+}
+
+static int verb_gc(int argc, char **argv)
+{
+	(void)argv;
+	if (argc)
+		opt_misuse("gc takes no operand");
+	if (image_gc(&st, mnt_unmount) < 0)
+		die();
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *verb;
+		int (*run)(int argc, char **argv);
+	} verbs[] = {
+		{"import", verb_import}, {"ls", verb_ls}, {"tag", verb_tag},
+		{"rm", verb_rm}, {"gc", verb_gc},
+	};
+	int i = opt_parse(&tool, argc, argv);
+
+	if (i == argc)
+		opt_misuse("nothing to do");
+	for (size_t v = 0; v < sizeof(verbs) / sizeof(*verbs); v++)
+		if (!strcmp(argv[i], verbs[v].verb)) {
+			if (state_open(&st, 1) < 0)
+				die();
+			return verbs[v].run(argc - i - 1, argv + i + 1);
+		}
+	opt_misuse("'%s' is no verb", argv[i]);
+}

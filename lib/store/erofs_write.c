@@ -1,0 +1,565 @@
+/*
+ * The on-disk format is that of the kernel's fs/erofs/erofs_fs.h (Documentation/filesystems/erofs.rst).
+ * Layout: superblock and device slot, inodes in the order of the tree (each with its attributes
+ * and, where they fit into one block, the tail of a directory or a link behind it), then whole
+ * blocks of directories and links.
+ */
+#include "store/erofs_write.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/die.h"
+#include "base/fd.h"
+
+enum {
+	BLOCK = TREE_BLOCK,
+	BLOCK_BITS = 12,
+	SLOT = 32, /* unit of inode numbers */
+	INODE = 64,
+	DIRENT = 12,
+	SB_AT = 1024,
+	DEV_AT = 1152, /* the device slot, in units of 128 bytes: 9 */
+	START = 1280,  /* first inode */
+	FLAT_PLAIN = 0,
+	FLAT_INLINE = 2,
+	CHUNK_BASED = 4,
+	CHUNK_INDEXES = 0x20,
+	NULL_BLOCK = 0xffffffff,
+};
+
+struct super {
+	uint32_t magic, checksum, compat;
+	uint8_t blkszbits, extslots;
+	uint16_t root_nid;
+	uint64_t inos, build_time;
+	uint32_t build_nsec, blocks, meta_blkaddr, xattr_blkaddr;
+	uint8_t uuid[16], volume[16];
+	uint32_t incompat;
+	uint16_t compr, extra_devices, devt_slotoff;
+	uint8_t rest[38];
+};
+
+struct device_slot {
+	uint8_t tag[64];
+	uint32_t blocks, uniaddr;
+	uint8_t rest[56];
+};
+
+struct disk_inode {
+	uint16_t format, xattr_icount, mode, reserved;
+	uint64_t size;
+	uint32_t u, ino, uid, gid;
+	uint64_t mtime;
+	uint32_t nsec, nlink;
+	uint8_t rest[16];
+};
+
+_Static_assert(sizeof(struct super) == 128, "superblock");
+_Static_assert(sizeof(struct device_slot) == 128, "device slot");
+_Static_assert(sizeof(struct disk_inode) == INODE, "inode");
+
+struct dir_list {
+	struct tree_inode *ino;
+	struct tree_dentry **child; /* sorted */
+};
+
+struct writer {
+	int fd;
+	struct buf out;	    /* not yet written; starts at byte AT of the file */
+	uint64_t at;
+	uint64_t next;	    /* next free byte while laying out */
+	uint64_t block;	    /* next free block behind the inodes while writing */
+	struct tree_inode **order; /* inodes as they lie on disk */
+	size_t n;
+	struct tree_inode *root;
+};
+
+static size_t align(size_t n, size_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* Index and length of an attribute's prefix; 0 if EROFS cannot hold it. */
+static int prefix(const char *name, size_t *len)
+{
+	static const struct {
+		const char *text;
+		int index;
+	} all[] = {
+		{"user.", 1},
+		{"system.posix_acl_access", 2},
+		{"system.posix_acl_default", 3},
+		{"trusted.", 4},
+		{"security.", 6},
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		*len = strlen(all[i].text);
+		if (!strncmp(name, all[i].text, *len))
+			return all[i].index;
+	}
+	return 0;
+}
+
+static size_t xattr_bytes(const struct tree_inode *ino)
+{
+	size_t sum = 0, skip;
+
+	for (const struct tree_xattr *x = ino->xattr; x; x = x->next)
+		if (prefix(x->bytes, &skip))
+			sum += align(4 + x->nlen - skip + x->vlen, 4);
+	return sum ? sum + 12 : 0;
+}
+
+/* Names of a directory in on-disk order: the children, with "." and ".." among them. */
+struct names {
+	struct tree_dentry **child;
+	size_t n, i;
+	int dots; /* how many of the two have been given */
+};
+
+static int next_name(struct names *s, const char **name, size_t *len, struct tree_dentry **d)
+{
+	static const char *const dots[] = {".", ".."};
+
+	*d = s->i < s->n ? s->child[s->i] : NULL;
+	if (s->dots < 2 && (!*d || strcmp(dots[s->dots], (*d)->name) < 0)) {
+		*name = dots[s->dots];
+		*len = (size_t)++s->dots;
+		*d = NULL;
+		return 1;
+	}
+	if (!*d)
+		return 0;
+	s->i++;
+	*name = (*d)->name;
+	*len = (*d)->len;
+	return 1;
+}
+
+/* Bytes of a directory: full blocks, and of the last what is used. */
+static uint64_t dir_bytes(struct tree_dentry **child, size_t n)
+{
+	struct names s = {.child = child, .n = n};
+	struct tree_dentry *d;
+	uint64_t full = 0;
+	const char *name;
+	size_t used = 0, len;
+
+	while (next_name(&s, &name, &len, &d)) {
+		if (used + DIRENT + len > BLOCK) {
+			full += BLOCK;
+			used = 0;
+		}
+		used += DIRENT + len;
+	}
+	return full + used;
+}
+
+/* The smallest power of two of blocks (as bits) that cuts a file so that every extent fits. */
+static unsigned chunk_bits(const struct tree_inode *ino, uint64_t blocks)
+{
+	unsigned bits = 0;
+
+	if (ino->n == 1 && !ino->ext->lblk && ino->ext->n == blocks) {
+		while (bits < 31 && (1ull << bits) < blocks)
+			bits++;
+		return bits;
+	}
+	for (bits = 31; bits; bits--) {
+		uint64_t mask = (1ull << bits) - 1;
+		uint32_t i = 0;
+
+		for (; i < ino->n; i++) {
+			const struct tree_extent *e = &ino->ext[i];
+
+			if ((e->lblk & mask) || ((e->n & mask) && (uint64_t)e->lblk + e->n != blocks))
+				break;
+		}
+		if (i == ino->n && (1ull << bits) / 2 < blocks)
+			return bits;
+	}
+	return 0;
+}
+
+static uint64_t file_blocks(const struct tree_inode *ino)
+{
+	return (ino->size + BLOCK - 1) / BLOCK;
+}
+
+static uint64_t chunks(const struct tree_inode *ino, unsigned bits)
+{
+	return (file_blocks(ino) + (1ull << bits) - 1) >> bits;
+}
+
+/* Bytes behind inode and attributes, in the inode's own block; 0: they have blocks of their own. */
+static size_t tail_bytes(const struct tree_inode *ino)
+{
+	size_t head = INODE + xattr_bytes(ino), tail = ino->size % BLOCK;
+
+	return head + tail <= BLOCK ? tail : 0;
+}
+
+static size_t order_room(const struct writer *w)
+{
+	return w->n && (w->n & (w->n - 1)) == 0 ? w->n * 2 : w->n ? 0 : 1;
+}
+
+/* Gives INO its place. Only what lies inline must not cross a block. */
+static int place(struct writer *w, struct tree_inode *ino)
+{
+	size_t head = INODE + xattr_bytes(ino), room = order_room(w);
+	uint64_t tail = 0;
+
+	if (room)
+		w->order = xrealloc(w->order, room * sizeof(*w->order));
+	w->order[w->n++] = ino;
+	w->next = align(w->next, SLOT);
+	if (S_ISDIR(ino->mode) || S_ISLNK(ino->mode)) {
+		tail = tail_bytes(ino);
+		if (tail && w->next % BLOCK + head + tail > BLOCK)
+			w->next = align(w->next, BLOCK);
+	} else if (S_ISREG(ino->mode) && ino->size) {
+		head = align(head, 8);
+		tail = chunks(ino, chunk_bits(ino, file_blocks(ino))) * 8;
+		if (file_blocks(ino) >= NULL_BLOCK)
+			return failx("a file of %llu bytes is too large",
+				     (unsigned long long)ino->size);
+	}
+	ino->pos = w->next;
+	w->next += head + tail;
+	if (w->next >= 1ull << 40)
+		return failx("the image's metadata are too large");
+	return 0;
+}
+
+static void forget(struct tree_inode *dir)
+{
+	dir->pos = 0;
+	for (struct tree_dentry *d = dir->first; d; d = d->next) {
+		d->ino->pos = 0;
+		if (S_ISDIR(d->ino->mode))
+			forget(d->ino);
+	}
+}
+
+/* A directory, then all its children, then what is below each: a listing reads one stretch. */
+static int layout(struct writer *w, struct tree_inode *dir)
+{
+	struct tree_dentry **child = tree_sorted(dir);
+	int r = 0;
+
+	for (size_t i = 0; !r && i < dir->n; i++) {
+		struct tree_inode *ino = child[i]->ino;
+
+		if (ino->pos)
+			continue;
+		if (S_ISDIR(ino->mode)) {
+			struct tree_dentry **sub = tree_sorted(ino);
+
+			ino->size = dir_bytes(sub, ino->n);
+			free(sub);
+		}
+		r = place(w, ino);
+	}
+	for (size_t i = 0; !r && i < dir->n; i++)
+		if (S_ISDIR(child[i]->ino->mode))
+			r = layout(w, child[i]->ino);
+	free(child);
+	return r;
+}
+
+static int flush(struct writer *w)
+{
+	if (fd_write_all(w->fd, w->out.p, w->out.len) < 0)
+		return fail("cannot write the image's metadata");
+	w->at += w->out.len;
+	buf_clear(&w->out);
+	return 0;
+}
+
+static int pad_to(struct writer *w, uint64_t pos)
+{
+	size_t n = (size_t)(pos - w->at - w->out.len);
+
+	memset(buf_room(&w->out, n), 0, n);
+	w->out.len += n;
+	return w->out.len >= 1 << 20 ? flush(w) : 0;
+}
+
+static void put_xattrs(struct buf *b, const struct tree_inode *ino)
+{
+	char head[12] = {0};
+	size_t skip;
+
+	if (!xattr_bytes(ino))
+		return;
+	buf_add(b, head, sizeof(head));
+	for (const struct tree_xattr *x = ino->xattr; x; x = x->next) {
+		int index = prefix(x->bytes, &skip);
+		uint16_t vlen = htole16(x->vlen);
+		size_t n = 4 + x->nlen - skip + x->vlen;
+
+		if (!index)
+			continue;
+		buf_chr(b, (char)(x->nlen - skip));
+		buf_chr(b, (char)index);
+		buf_add(b, &vlen, 2);
+		buf_add(b, x->bytes + skip, x->nlen - skip);
+		buf_add(b, x->bytes + x->nlen + 1, x->vlen);
+		buf_add(b, head, align(n, 4) - n);
+	}
+}
+
+static void put_index(struct buf *b, uint32_t block)
+{
+	struct {
+		uint16_t hi, device;
+		uint32_t lo;
+	} e = {.device = htole16(block == NULL_BLOCK ? 0 : 1), .lo = htole32(block)};
+
+	buf_add(b, &e, sizeof(e));
+}
+
+static void put_chunks(struct buf *b, const struct tree_inode *ino, unsigned bits)
+{
+	uint64_t n = chunks(ino, bits);
+	uint32_t i = 0;
+
+	for (uint64_t c = 0; c < n; c++) {
+		uint64_t lblk = c << bits;
+
+		while (i < ino->n && (uint64_t)ino->ext[i].lblk + ino->ext[i].n <= lblk)
+			i++;
+		if (i < ino->n && ino->ext[i].lblk <= lblk)
+			put_index(b, ino->ext[i].dblk + (uint32_t)(lblk - ino->ext[i].lblk));
+		else
+			put_index(b, NULL_BLOCK);
+	}
+}
+
+static uint8_t dirent_type(mode_t mode)
+{
+	static const struct {
+		mode_t fmt;
+		uint8_t type;
+	} all[] = {
+		{S_IFREG, 1}, {S_IFDIR, 2}, {S_IFCHR, 3}, {S_IFBLK, 4},
+		{S_IFIFO, 5}, {S_IFSOCK, 6}, {S_IFLNK, 7},
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		if ((mode & S_IFMT) == all[i].fmt)
+			return all[i].type;
+	return 0;
+}
+
+/* One block of a directory from the entries collected: the table, then the names. */
+static void put_dir_block(struct buf *b, struct buf *table, struct buf *names, size_t room)
+{
+	size_t used = table->len + names->len;
+	unsigned count = (unsigned)(table->len / DIRENT);
+
+	for (unsigned i = 0; i < count; i++) {
+		uint16_t off;
+		char *at = table->p + i * DIRENT + 8;
+
+		memcpy(&off, at, 2);
+		off = htole16((uint16_t)(off + table->len));
+		memcpy(at, &off, 2);
+	}
+	buf_add(b, table->p, table->len);
+	buf_add(b, names->p, names->len);
+	memset(buf_room(b, room - used), 0, room - used);
+	b->len += room - used;
+	buf_clear(table);
+	buf_clear(names);
+}
+
+static void put_dir(struct buf *b, const struct tree_inode *dir)
+{
+	struct tree_dentry **child = tree_sorted(dir), *d;
+	struct names s = {.child = child, .n = dir->n};
+	autobuf table = BUF_INIT;
+	autobuf names = BUF_INIT;
+	const char *name;
+	size_t len;
+
+	while (next_name(&s, &name, &len, &d)) {
+		const struct tree_inode *to = d ? d->ino : len == 1 ? dir : dir->up;
+		uint64_t nid = htole64(to->pos / SLOT);
+		uint16_t off;
+
+		if (table.len + DIRENT + names.len + len > BLOCK)
+			put_dir_block(b, &table, &names, BLOCK);
+		off = (uint16_t)names.len; /* the table's length is added when it is known */
+		buf_add(&table, &nid, 8);
+		buf_add(&table, &off, 2);
+		buf_chr(&table, (char)dirent_type(to->mode));
+		buf_chr(&table, 0);
+		buf_add(&names, name, len);
+	}
+	put_dir_block(b, &table, &names, table.len + names.len);
+	free(child);
+}
+
+/* Links of a directory: itself, its name, and ".." of each directory in it. */
+static uint32_t dir_links(const struct tree_inode *dir)
+{
+	uint32_t n = 2;
+
+	for (const struct tree_dentry *d = dir->first; d; d = d->next)
+		n += S_ISDIR(d->ino->mode);
+	return n;
+}
+
+/* The body of a directory or link: its first blocks go to FAR when it is not inline. */
+static uint32_t body_format(struct writer *w, const struct tree_inode *ino, struct disk_inode *di)
+{
+	uint64_t blocks = ino->size / BLOCK;
+	size_t tail = tail_bytes(ino);
+	uint16_t layout_ = tail ? FLAT_INLINE : FLAT_PLAIN;
+
+	if (!tail)
+		blocks = file_blocks(ino);
+	di->format = (uint16_t)(di->format | layout_ << 1);
+	di->u = blocks ? (uint32_t)w->block : NULL_BLOCK;
+	w->block += blocks;
+	return (uint32_t)tail;
+}
+
+static int put_inode(struct writer *w, struct tree_inode *ino, struct buf *far)
+{
+	struct disk_inode di = {
+		.format = 1, /* extended */
+		.mode = (uint16_t)ino->mode,
+		.size = S_ISREG(ino->mode) || S_ISDIR(ino->mode) || S_ISLNK(ino->mode) ? ino->size : 0,
+		.uid = htole32(ino->uid),
+		.gid = htole32(ino->gid),
+		.mtime = htole64((uint64_t)ino->mtime),
+		.nsec = htole32(ino->nsec),
+		.nlink = htole32(S_ISDIR(ino->mode) ? dir_links(ino) : ino->names),
+		.ino = htole32((uint32_t)(ino->pos / SLOT)),
+	};
+	size_t xattrs = xattr_bytes(ino), tail = 0;
+	autobuf body = BUF_INIT;
+	unsigned bits = 0;
+
+	if (xattrs)
+		di.xattr_icount = (uint16_t)(1 + (xattrs - 12) / 4);
+	if (S_ISDIR(ino->mode) || S_ISLNK(ino->mode)) {
+		tail = body_format(w, ino, &di);
+		if (S_ISDIR(ino->mode))
+			put_dir(&body, ino);
+		else
+			buf_add(&body, ino->target, (size_t)ino->size);
+	} else if (S_ISREG(ino->mode) && ino->size) {
+		bits = chunk_bits(ino, file_blocks(ino));
+		di.format |= CHUNK_BASED << 1;
+		di.u = bits | CHUNK_INDEXES;
+	} else if (!S_ISREG(ino->mode)) {
+		di.u = ino->rdev;
+	}
+	di.format = htole16(di.format);
+	di.mode = htole16(di.mode);
+	di.size = htole64(di.size);
+	di.u = htole32(di.u);
+	di.xattr_icount = htole16(di.xattr_icount);
+	if (pad_to(w, ino->pos) < 0)
+		return -1;
+	buf_add(&w->out, &di, sizeof(di));
+	put_xattrs(&w->out, ino);
+	if (S_ISREG(ino->mode) && ino->size) {
+		if (pad_to(w, align(w->at + w->out.len, 8)) < 0)
+			return -1;
+		put_chunks(&w->out, ino, bits);
+	}
+	buf_add(far, body.p, body.len - tail);
+	memset(buf_room(far, BLOCK), 0, align(far->len, BLOCK) - far->len);
+	far->len = align(far->len, BLOCK);
+	buf_add(&w->out, body.p ? body.p + (body.len - tail) : "", tail);
+	return 0;
+}
+
+/* CRC-32C as the kernel's crc32c(): reflected, not inverted at the end. */
+static uint32_t crc32c(uint32_t crc, const unsigned char *p, size_t n)
+{
+	while (n--) {
+		crc ^= *p++;
+		for (int i = 0; i < 8; i++)
+			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+	}
+	return crc;
+}
+
+static int write_super(struct writer *w, uint64_t blocks, uint64_t data_blocks, const char *tag)
+{
+	struct super sb = {
+		.magic = htole32(0xe0f5e1e2),
+		.compat = htole32(1 | 2), /* checksum; the time in an inode is its mtime */
+		.blkszbits = BLOCK_BITS,
+		.root_nid = htole16((uint16_t)(w->root->pos / SLOT)),
+		.inos = htole64(w->n),
+		.blocks = htole32((uint32_t)blocks),
+		.incompat = htole32(4 | 8), /* chunked files, device table */
+		.extra_devices = htole16(1),
+		.devt_slotoff = htole16(DEV_AT / 128),
+	};
+	struct device_slot dev = {.blocks = htole32((uint32_t)data_blocks)};
+	unsigned char first[BLOCK];
+
+	memcpy(dev.tag, tag, sizeof(dev.tag));
+	if (pread(w->fd, first, BLOCK, 0) != BLOCK)
+		return fail("cannot read back the image's metadata");
+	memcpy(first + SB_AT, &sb, sizeof(sb));
+	memcpy(first + DEV_AT, &dev, sizeof(dev));
+	sb.checksum = htole32(crc32c(~0u, first + SB_AT, BLOCK - SB_AT));
+	memcpy(first + SB_AT, &sb, sizeof(sb));
+	if (pwrite(w->fd, first, BLOCK, 0) != BLOCK)
+		return fail("cannot write the image's metadata");
+	return 0;
+}
+
+static int write_all(struct writer *w)
+{
+	autobuf far = BUF_INIT;
+
+	w->block = align(w->next, BLOCK) / BLOCK;
+	for (size_t i = 0; i < w->n; i++)
+		if (put_inode(w, w->order[i], &far) < 0)
+			return -1;
+	if (pad_to(w, align(w->next, BLOCK)) < 0 || flush(w) < 0)
+		return -1;
+	buf_add(&w->out, far.p, far.len);
+	return flush(w);
+}
+
+int erofs_write(int fd, const struct tree *t, uint64_t data_blocks, const char tag[EROFS_TAG],
+		struct erofs_stats *stats)
+{
+	struct writer w = {.fd = fd, .next = START, .root = tree_root(t)};
+	struct tree_dentry **child = tree_sorted(w.root);
+	int r = -1;
+
+	if (data_blocks >= NULL_BLOCK) {
+		free(child);
+		return failx("the image's data are too large");
+	}
+	forget(w.root);
+	w.root->size = dir_bytes(child, w.root->n);
+	free(child);
+	if (place(&w, w.root) < 0 || layout(&w, w.root) < 0 || write_all(&w) < 0)
+		goto out;
+	r = write_super(&w, w.at / BLOCK, data_blocks, tag);
+	*stats = (struct erofs_stats){.inodes = w.n, .bytes = w.at};
+out:
+	buf_free(&w.out);
+	free(w.order);
+	return r;
+}

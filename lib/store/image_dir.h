@@ -1,0 +1,29 @@
+/* The image directory itself, for the modules that write it. */
+#ifndef STORE_IMAGE_DIR_H
+#define STORE_IMAGE_DIR_H
+#include <dirent.h>
+
+#include "store/image.h"
+
+enum { IMAGE_PATH = 768 };
+#define IMAGE_NONE "%none" /* no name may begin with a percent sign */
+
+int image_digest_valid(const char *s);
+int image_load_digest(const struct state *st, const char *digest, struct image *img);
+int image_resolve(const struct state *st, const char *ref, char digest[IMAGE_DIGEST + 1]);
+
+/* Paths below the state directory. TAG may be NULL: the directory of all tags. */
+int image_name_path(const char *name, const char *tag, char path[IMAGE_PATH]);
+int image_read_name(const struct state *st, const char *path, char digest[IMAGE_DIGEST + 1]);
+DIR *image_opendir(const struct state *st, const char *path); /* NULL after fail(), errno kept */
+
+/* Makes img/ and what is in it; takes img/lock exclusively: an fd, or -1 after fail(). */
+int image_make(const struct state *st);
+int image_lock(const struct state *st);
+
+/* With img/lock held exclusively. NAME NULL: the image is kept without a name. */
+int image_set_name(const struct state *st, const char *name, const char *tag, const char *digest);
+int image_collect(const struct state *st, int (*unmount)(const char *path));
+/* Removes staging directories that no living import holds. */
+int image_sweep(const struct state *st);
+#endif

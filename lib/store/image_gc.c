@@ -1,0 +1,203 @@
+/* Removal of what nobody uses: marks from names and boxes, then sweeps. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/die.h"
+#include "base/fd.h"
+#include "base/kv.h"
+#include "store/image_dir.h"
+
+/* Digests in use, sorted before they are looked up. */
+struct marks {
+	char (*v)[IMAGE_DIGEST + 1];
+	size_t n;
+};
+
+static void mark(struct marks *m, const char *digest)
+{
+	if (!image_digest_valid(digest))
+		return;
+	if (!(m->n & (m->n - 1)))
+		m->v = xrealloc(m->v, (m->n ? m->n * 2 : 1) * sizeof(*m->v));
+	memcpy(m->v[m->n++], digest, IMAGE_DIGEST + 1);
+}
+
+static int compare(const void *a, const void *b)
+{
+	return memcmp(a, b, IMAGE_DIGEST);
+}
+
+static int marked(const struct marks *m, const char *digest)
+{
+	return m->n && image_digest_valid(digest) &&
+	       bsearch(digest, m->v, m->n, sizeof(*m->v), compare);
+}
+
+static void sort(struct marks *m)
+{
+	if (m->n)
+		qsort(m->v, m->n, sizeof(*m->v), compare);
+}
+
+static int mark_names(const struct state *st, struct marks *images)
+{
+	struct image_name *v;
+	size_t n;
+
+	if (image_names(st, &v, &n) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		mark(images, v[i].digest);
+	free(v);
+	return 0;
+}
+
+/* A box without a spec uses nothing yet: creations write it under the shared lock. */
+static int mark_box(const struct state *st, const char *id, struct marks *images,
+		    struct marks *layers)
+{
+	char path[ID_MAX + 8];
+	autokv kv = {0};
+
+	snprintf(path, sizeof(path), "%s/spec", id);
+	if (kv_load(&kv, st->box, path) < 0)
+		return errno == ENOENT ? 0 : -1;
+	for (size_t i = 0; i < kv.n; i++)
+		if (!strcmp(kv.pair[i].key, "layer"))
+			mark(layers, kv.pair[i].val);
+		else if (!strcmp(kv.pair[i].key, "image_digest"))
+			mark(images, kv.pair[i].val);
+	return 0;
+}
+
+static int mark_boxes(const struct state *st, struct marks *images, struct marks *layers)
+{
+	struct state_iter *it = state_boxes(st);
+	const char *id;
+	int r;
+
+	if (!it)
+		return -1;
+	while ((r = state_next(it, &id)) > 0)
+		if (mark_box(st, id, images, layers) < 0) {
+			r = -1;
+			break;
+		}
+	state_end(it);
+	return r;
+}
+
+static int mark_layers(const struct state *st, const struct marks *images, struct marks *layers)
+{
+	for (size_t i = 0; i < images->n; i++) {
+		struct image img;
+
+		/* A box may outlive its record; its own layer lines keep the layers. */
+		if (image_load_digest(st, images->v[i], &img) < 0) {
+			if (errno == ENOENT)
+				continue;
+			return -1;
+		}
+		for (size_t k = 0; k < img.nlayers; k++)
+			mark(layers, img.layer[k]);
+		image_free(&img);
+	}
+	return 0;
+}
+
+static int remove_layer(const struct state *st, const char *digest, int (*unmount)(const char *path))
+{
+	char path[PATH_MAX], name[32];
+	int r;
+
+	snprintf(path, sizeof(path), "%s/layer/%s", st->conf.run, digest);
+	if (unmount(path) < 0 && errno != EINVAL && errno != ENOENT)
+		return errno == EBUSY ? 0 : fail("cannot unmount '%s'", path);
+	rmdir(path);
+	/* Away from its name first: a crash must not leave a layer that looks whole. */
+	snprintf(path, sizeof(path), "img/layer/%s", digest);
+	snprintf(name, sizeof(name), "img/tmp/gone.%d", getpid());
+	r = renameat(st->state, path, st->state, name);
+	if (r < 0)
+		return errno == ENOENT ? 0 : fail("cannot remove '%s'", path);
+	return fd_rmtree(st->state, name);
+}
+
+/* Calls for every name in PATH that is a digest and not marked; a file that is no digest goes. */
+static int sweep(const struct state *st, const char *path, const struct marks *m,
+		 int (*unmount)(const char *path))
+{
+	DIR *d = image_opendir(st, path);
+	struct dirent *e;
+	int r = 0;
+
+	if (!d)
+		return errno == ENOENT ? 0 : -1;
+	while (!r && (e = readdir(d))) {
+		if (e->d_name[0] == '.' || marked(m, e->d_name))
+			continue;
+		if (unmount)
+			r = image_digest_valid(e->d_name) ? remove_layer(st, e->d_name, unmount) : 0;
+		else if (unlinkat(dirfd(d), e->d_name, 0) < 0 && errno != ENOENT)
+			r = fail("cannot remove '%s/%s'", path, e->d_name);
+	}
+	closedir(d);
+	return r;
+}
+
+int image_collect(const struct state *st, int (*unmount)(const char *path))
+{
+	struct marks images = {0}, layers = {0};
+	int r = -1;
+
+	if (mark_names(st, &images) < 0 || mark_boxes(st, &images, &layers) < 0 ||
+	    mark_layers(st, &images, &layers) < 0)
+		goto out;
+	sort(&images);
+	sort(&layers);
+	if (sweep(st, "img/image", &images, NULL) < 0)
+		goto out;
+	r = sweep(st, "img/layer", &layers, unmount);
+out:
+	free(images.v);
+	free(layers.v);
+	return r;
+}
+
+int image_sweep(const struct state *st)
+{
+	DIR *d = image_opendir(st, "img/tmp");
+	struct dirent *e;
+	int r = 0;
+
+	if (!d)
+		return errno == ENOENT ? 0 : -1;
+	while (!r && (e = readdir(d))) {
+		autofd fd = -1;
+
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		fd = openat(dirfd(d), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
+			continue; /* its import lives */
+		r = fd_rmtree(dirfd(d), e->d_name);
+	}
+	closedir(d);
+	return r;
+}
+
+int image_gc(const struct state *st, int (*unmount)(const char *path))
+{
+	autofd lock = image_lock(st);
+
+	if (lock < 0 || image_sweep(st) < 0)
+		return -1;
+	return image_collect(st, unmount);
+}

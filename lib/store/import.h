@@ -1,0 +1,54 @@
+/* What is being imported: the sources fill a tree and a data file, and say what they left out. */
+#ifndef STORE_IMPORT_H
+#define STORE_IMPORT_H
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/image.h"
+#include "store/import_data.h"
+#include "store/tree.h"
+
+struct import {
+	struct tree *tree;
+	struct import_data *data;
+	int stage;	   /* the staging directory's fd */
+	uint64_t read;	   /* bytes of the source so far */
+	uint64_t total;	   /* bytes of the source, 0 if not known */
+	uint64_t sockets;  /* left out: they cannot be used from an image */
+	uint64_t xattrs;   /* left out: of overlayfs, or of a kind EROFS does not know */
+	void (*progress)(const struct import *im, void *arg);
+	void *arg;
+	int (*unmount)(const char *path); /* as image_gc takes it */
+};
+
+/* What a source says about running it: becomes the image record. Free with import_config_free. */
+struct import_config {
+	struct image img; /* env, entrypoint, cmd, workdir, user, created_ms */
+	const char *kind; /* "directory", "tar", "oci", "docker" */
+};
+void import_config_free(struct import_config *c);
+
+void import_count(struct import *im, uint64_t bytes); /* so many more bytes were read */
+
+/* An attribute of the source: kept, or counted in im->xattrs. */
+int import_xattr(struct import *im, struct tree_inode *ino, const char *name, const void *val,
+		 size_t len);
+
+/* Each reads the whole of its source. -1 after fail(). */
+int import_dir(struct import *im, int fd);
+struct archive;
+struct archive_entry;
+int import_tar(struct import *im, struct archive *a, int layer); /* layer: obey whiteouts */
+int import_tar_entry(struct import *im, struct archive *a, struct archive_entry *e, int layer);
+struct source;
+int import_oci(struct import *im, struct source *s, struct import_config *c);
+int import_docker(struct import *im, struct source *s, struct import_config *c);
+
+/*
+ * Any source: a directory, a file, or "-" for stdin; what it holds is found out. Staged, made
+ * durable and published under its digest; the record is added and, if NAME is not NULL, named.
+ * DIGEST gets the image's. -1 after fail().
+ */
+int import_run(const struct state *st, struct import *im, const char *path, const char *name,
+	       char digest[IMAGE_DIGEST + 1]);
+#endif

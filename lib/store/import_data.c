@@ -1,0 +1,331 @@
+#include "store/import_data.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/die.h"
+#include "base/fd.h"
+#include "store/digest.h"
+
+enum {
+	HELD = 1 << 20,		/* bytes gathered for one write */
+	WRITEBACK = 8 << 20,	/* started early, so that the final sync is short */
+	MAX_CHUNKS = 1 << 20,	/* of one sparse file: its index takes 8 bytes each */
+	BUCKETS = 1 << 14,
+};
+
+/* A file that lies in the data, to be found again by its content. */
+struct known {
+	struct known *next;
+	uint64_t hash;
+	uint64_t size;
+	uint32_t block;
+};
+
+struct import_data {
+	int fd;
+	EVP_MD_CTX *sha;
+	char *held;
+	size_t n;	  /* bytes held */
+	uint64_t at;	  /* where they go: what is before is written and hashed */
+	uint64_t started; /* write-back was started up to here */
+	struct known *known[BUCKETS];
+	/* the file being written */
+	struct tree_inode *ino;
+	uint64_t size;
+	uint64_t grain; /* bytes: a hole is kept only in multiples of it */
+	uint64_t cur;	/* next offset in the file */
+	uint64_t open;	/* offset at which the current extent began */
+	uint64_t begin; /* where in the data that is */
+};
+
+struct import_data *import_data_open(int fd)
+{
+	struct import_data *d = xcalloc(1, sizeof(*d));
+
+	d->fd = fd;
+	d->held = xmalloc(HELD);
+	d->sha = sha_new();
+	return d;
+}
+
+void import_data_close(struct import_data *d)
+{
+	if (!d)
+		return;
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct known *k = d->known[i], *next; k; k = next) {
+			next = k->next;
+			free(k);
+		}
+	EVP_MD_CTX_free(d->sha);
+	free(d->held);
+	free(d);
+}
+
+static int flush(struct import_data *d)
+{
+	if (!d->n)
+		return 0;
+	if (fd_write_all(d->fd, d->held, d->n) < 0)
+		return fail("cannot write the image's data");
+	EVP_DigestUpdate(d->sha, d->held, d->n);
+	d->at += d->n;
+	d->n = 0;
+	if (d->at - d->started >= WRITEBACK) {
+		/* A hint; an error would come again from the final sync. */
+		sync_file_range(d->fd, (off_t)d->started, (off_t)(d->at - d->started),
+				SYNC_FILE_RANGE_WRITE);
+		d->started = d->at;
+	}
+	return 0;
+}
+
+static int append(struct import_data *d, const char *p, uint64_t n)
+{
+	while (n) {
+		size_t k = HELD - d->n < n ? HELD - d->n : (size_t)n;
+
+		if (p)
+			memcpy(d->held + d->n, p, k);
+		else
+			memset(d->held + d->n, 0, k);
+		d->n += k;
+		d->cur += k;
+		n -= k;
+		if (p)
+			p += k;
+		if (d->n == HELD && flush(d) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int import_data_begin(struct import_data *d, struct tree_inode *ino, uint64_t size)
+{
+	if (size > INT64_MAX - TREE_BLOCK || size / TREE_BLOCK >= UINT32_MAX - 1)
+		return failx("a file of %llu bytes is too large", (unsigned long long)size);
+	d->ino = ino;
+	d->size = ino->size = size;
+	d->grain = TREE_BLOCK;
+	while (size / d->grain > MAX_CHUNKS)
+		d->grain *= 2;
+	d->cur = d->open = 0;
+	/* A file that fits is held whole, so that it can be compared before it is written. */
+	if (d->n + size > HELD && flush(d) < 0)
+		return -1;
+	d->begin = d->at + d->n;
+	return 0;
+}
+
+static uint64_t up(uint64_t n, uint64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* Ends the current extent: the data get whole grains, but nothing behind the file's last block. */
+static int close_extent(struct import_data *d)
+{
+	uint64_t end = up(d->cur, d->grain), last = up(d->size, TREE_BLOCK), len;
+
+	if (end > last)
+		end = last;
+	if (append(d, NULL, end - d->cur) < 0)
+		return -1;
+	len = d->cur - d->open;
+	if (!len)
+		return 0;
+	if ((d->begin + len) / TREE_BLOCK >= UINT32_MAX - 1)
+		return failx("the image's data are too large");
+	tree_add_extent(d->ino, (uint32_t)(d->open / TREE_BLOCK), (uint32_t)(len / TREE_BLOCK),
+			(uint32_t)(d->begin / TREE_BLOCK));
+	d->open = d->cur;
+	d->begin += len;
+	return 0;
+}
+
+int import_data_write(struct import_data *d, uint64_t off, const void *p, size_t n)
+{
+	if (off < d->cur || off > d->size || n > d->size - off)
+		return failx("its data are out of order or longer than its size");
+	if (!n)
+		return 0;
+	if (off / d->grain * d->grain > up(d->cur, d->grain)) {
+		if (close_extent(d) < 0)
+			return -1;
+		d->cur = d->open = off / d->grain * d->grain;
+	}
+	if (append(d, NULL, off - d->cur) < 0)
+		return -1;
+	return append(d, p, n);
+}
+
+static uint64_t hash_of(const char *p, size_t n)
+{
+	uint64_t h = n, v;
+
+	for (; n >= 8; p += 8, n -= 8) {
+		memcpy(&v, p, 8);
+		h = (h ^ v) * 0x9e3779b97f4a7c15ull;
+		h ^= h >> 32;
+	}
+	return h;
+}
+
+/* 1 if N bytes at P are what lies in block BLOCK and after. */
+static int same(struct import_data *d, uint32_t block, const char *p, size_t n)
+{
+	uint64_t off = (uint64_t)block * TREE_BLOCK;
+	char old[16384];
+
+	if (off >= d->at)
+		return !memcmp(d->held + (off - d->at), p, n);
+	for (size_t k; n; n -= k, p += k, off += k) {
+		k = n < sizeof(old) ? n : sizeof(old);
+		if (pread(d->fd, old, k, (off_t)off) != (ssize_t)k || memcmp(old, p, k) != 0)
+			return 0;
+	}
+	return 1;
+}
+
+/*
+ * The file just ended lies whole in what is held: if an older one has the same content, that is used
+ * and this one is taken back. The hash only finds candidates; the bytes decide.
+ */
+static void share(struct import_data *d)
+{
+	struct tree_extent *e = d->ino->ext;
+	size_t n = (size_t)e->n * TREE_BLOCK;
+	char *p = d->held + d->n - n;
+	uint64_t hash = hash_of(p, n);
+	struct known **at = &d->known[hash % BUCKETS], *k;
+
+	for (k = *at; k; k = k->next) {
+		if (k->hash != hash || k->size != n || !same(d, k->block, p, n))
+			continue;
+		e->dblk = k->block;
+		d->n -= n;
+		return;
+	}
+	k = xmalloc(sizeof(*k));
+	*k = (struct known){.next = *at, .hash = hash, .size = n, .block = e->dblk};
+	*at = k;
+}
+
+int import_data_end(struct import_data *d)
+{
+	struct tree_inode *ino = d->ino;
+
+	if (close_extent(d) < 0)
+		return -1;
+	if (ino->n == 1 && !ino->ext->lblk && (uint64_t)ino->ext->dblk * TREE_BLOCK >= d->at)
+		share(d);
+	d->ino = NULL;
+	return 0;
+}
+
+/* All extents in use: pointers, so that they can be moved. */
+struct extents {
+	struct tree_extent **v;
+	size_t n, cap;
+};
+
+static void collect(struct extents *x, struct tree_inode *dir)
+{
+	for (struct tree_dentry *c = dir->first; c; c = c->next) {
+		struct tree_inode *ino = c->ino;
+
+		if (S_ISDIR(ino->mode))
+			collect(x, ino);
+		/* A file with several names comes several times: its extents are marked by pos. */
+		if (!S_ISREG(ino->mode) || ino->pos)
+			continue;
+		ino->pos = 1;
+		if (x->n + ino->n > x->cap) {
+			x->cap = (x->n + ino->n) * 2;
+			x->v = xrealloc(x->v, x->cap * sizeof(*x->v));
+		}
+		for (uint32_t i = 0; i < ino->n; i++)
+			x->v[x->n++] = &ino->ext[i];
+	}
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct tree_extent *x = *(struct tree_extent *const *)a;
+	const struct tree_extent *y = *(struct tree_extent *const *)b;
+
+	if (x->dblk != y->dblk)
+		return x->dblk < y->dblk ? -1 : 1;
+	return x->n < y->n ? -1 : x->n > y->n;
+}
+
+/* Moves N blocks from FROM down to d->at through the held buffer (which flush() then hashes). */
+static int move_down(struct import_data *d, uint32_t from, uint32_t n)
+{
+	uint64_t off = (uint64_t)from * TREE_BLOCK, left = (uint64_t)n * TREE_BLOCK;
+
+	while (left) {
+		size_t k = HELD - d->n < left ? HELD - d->n : (size_t)left;
+
+		if (pread(d->fd, d->held + d->n, k, (off_t)off) != (ssize_t)k)
+			return fail("cannot read back the image's data");
+		d->n += k;
+		off += k;
+		left -= k;
+		if (d->n == HELD && flush(d) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/*
+ * Extents in ascending order are copied towards the start: the place written is never behind the
+ * place read, for what is held was read before. Files that share content have equal extents.
+ */
+static int compact(struct import_data *d, struct extents *x)
+{
+	if (lseek(d->fd, 0, SEEK_SET) < 0 || !EVP_DigestInit_ex(d->sha, NULL, NULL))
+		return fail("cannot go over the image's data again");
+	d->at = d->started = 0;
+	for (size_t i = 0; i < x->n;) {
+		uint32_t from = x->v[i]->dblk, n = x->v[i]->n;
+		uint32_t to = (uint32_t)((d->at + d->n) / TREE_BLOCK);
+
+		if (move_down(d, from, n) < 0)
+			return -1;
+		for (; i < x->n && x->v[i]->dblk == from; i++)
+			x->v[i]->dblk = to;
+	}
+	if (flush(d) < 0)
+		return -1;
+	return ftruncate(d->fd, (off_t)d->at) < 0 ? fail("cannot shorten the image's data") : 0;
+}
+
+int import_data_finish(struct import_data *d, struct tree *t, uint64_t *blocks,
+		       char sha[SHA_HEX + 1])
+{
+	struct extents x = {0};
+	uint64_t used = 0;
+	int r;
+
+	if (flush(d) < 0)
+		return -1;
+	collect(&x, tree_root(t));
+	qsort(x.v, x.n, sizeof(*x.v), by_place);
+	for (size_t i = 0; i < x.n; i++)
+		if (!i || x.v[i]->dblk != x.v[i - 1]->dblk)
+			used += x.v[i]->n;
+	r = used * TREE_BLOCK < d->at ? compact(d, &x) : 0;
+	free(x.v);
+	if (r < 0)
+		return -1;
+	*blocks = d->at / TREE_BLOCK;
+	return sha_end(d->sha, sha);
+}
