@@ -29,7 +29,8 @@ static const struct opt opts[] = {
 };
 
 static const struct opt_tool tool = {
-	.usage = "import [--name NAME[:TAG]] SOURCE | ls | show IMAGE | tag IMAGE NAME[:TAG] | rm IMAGE... | gc",
+	.usage = "import [--name NAME[:TAG]] SOURCE | ls | show IMAGE | tag IMAGE NAME[:TAG] | rm "
+		 "IMAGE... | gc",
 	.purpose = "Bring root file systems onto this node as images, list, name and remove them.\n"
 		   "SOURCE: a directory, a tar (gz xz zst), an OCI layout, a docker-save tar, or -",
 	.opts = opts,
@@ -89,9 +90,13 @@ static int verb_import(int argc, char **argv)
 static int verb_ls(int argc, char **argv)
 {
 	static const struct rec_col cols[] = {
-		{"name", REC_TEXT, 0},	     {"tag", REC_TEXT, 0},    {"digest", REC_TEXT, 0},
-		{"layers", REC_NUM, 0},	     {"size_bytes", REC_BYTES, 0},
-		{"created", REC_TIME, 0},    {0},
+		{"name", REC_TEXT, 0},
+		{"tag", REC_TEXT, 0},
+		{"digest", REC_TEXT, 0},
+		{"layers", REC_NUM, 0},
+		{"size_bytes", REC_BYTES, 0},
+		{"created", REC_TIME, 0},
+		{0},
 	};
 	struct rec *r = rec_open(stdout, cols, &recs);
 	struct image_name *v;
@@ -166,7 +171,7 @@ int main(int argc, char **argv)
 		int (*run)(int argc, char **argv);
 	} verbs[] = {
 		{"import", verb_import}, {"ls", verb_ls}, {"tag", verb_tag},
-		{"rm", verb_rm}, {"gc", verb_gc},
+		{"rm", verb_rm},	 {"gc", verb_gc},
 	};
 	int i = opt_parse(&tool, argc, argv);
 

@@ -9,9 +9,9 @@ struct buf {
 	size_t cap;
 };
 
-#define BUF_INIT                                                                                   \
-	{                                                                                          \
-		0                                                                                  \
+#define BUF_INIT  \
+	{         \
+		0 \
 	}
 #define autobuf __attribute__((cleanup(buf_free))) struct buf
 

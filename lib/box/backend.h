@@ -9,10 +9,10 @@
 
 /* A started box, as its keeper holds it. The fds are the keeper's. */
 struct box_run {
-	pid_t pid;  /* the process whose end is the end of the box, a child of the keeper */
+	pid_t pid; /* the process whose end is the end of the box, a child of the keeper */
 	int pidfd;
-	int root;   /* O_PATH: its root directory as it sees it; -1 if the host cannot see it */
-	int pts;    /* O_PATH: its devpts, for terminals; -1 if it has none */
+	int root; /* O_PATH: its root directory as it sees it; -1 if the host cannot see it */
+	int pts;  /* O_PATH: its devpts, for terminals; -1 if it has none */
 	struct cgroup cgroup; /* limits of all of it */
 };
 
@@ -22,9 +22,9 @@ struct box_run {
 struct backend {
 	const char *name;
 	/*
-	 * Starts the box: when it returns 0 a command can run in it. It may leave the caller's mount
-	 * namespace for good: after it, paths mean nothing, only fds do. On -1 nothing is left but
-	 * what box_remove() removes.
+	 * Starts the box: when it returns 0 a command can run in it. It may leave the caller's
+	 * mount namespace for good: after it, paths mean nothing, only fds do. On -1 nothing is
+	 * left but what box_remove() removes.
 	 */
 	int (*start)(const struct state *st, const struct spec *s, struct box_run *run);
 };

@@ -72,7 +72,8 @@ int client_connect(const struct state *st, const char *id)
 		return fd;
 	if (dir >= 0 && box_state(st, id) == BOX_CREATING)
 		return fail_as(EX_AGAIN, "box '%s' is still being made", id);
-	return errno == EAGAIN ? fail_as(EX_AGAIN, "the keeper of box '%s' does not answer", id) : gone(st, id);
+	return errno == EAGAIN ? fail_as(EX_AGAIN, "the keeper of box '%s' does not answer", id)
+			       : gone(st, id);
 }
 
 int client_answer(int ctl, struct kv *answer, int *fds, int *nfds)
@@ -186,8 +187,8 @@ int box_remove(const struct state *st, const char *id)
 		remove_name(st, spec.name, id);
 	if (fd_rmtree(st->box, id) < 0)
 		return -1;
-	/* The slot after the files that belong to its ids, the run directory last: as long as that is
-	 * there, so is the way to find the rest. */
+	/* The slot after the files that belong to its ids, the run directory last: as long as that
+	 * is there, so is the way to find the rest. */
 	if (known)
 		slot_free(st, spec.slot, id);
 	else

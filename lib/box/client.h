@@ -13,9 +13,9 @@
 int client_connect(const struct state *st, const char *id);
 
 /*
- * Sends REQUEST (built with kv_put_*) and reads the answer into *ANSWER; its fds, the caller's, into
- * FDS (room SOCK_FDS). An "err" answer is a failure with its text and exit code; a connection that
- * closes is fail_as(EX_GONE).
+ * Sends REQUEST (built with kv_put_*) and reads the answer into *ANSWER; its fds, the caller's,
+ * into FDS (room SOCK_FDS). An "err" answer is a failure with its text and exit code; a connection
+ * that closes is fail_as(EX_GONE).
  */
 int client_call(int ctl, const struct buf *request, struct kv *answer, int *fds, int *nfds);
 int client_answer(int ctl, struct kv *answer, int *fds, int *nfds); /* one more answer */
@@ -29,12 +29,13 @@ void box_end(const struct state *st, const char *id, struct kv *end);
 
 /*
  * Removes all that is left of a box nobody keeps: kills what still runs in its groups, then groups,
- * slot, name, directories. Takes its lock (fails with EWOULDBLOCK if a keeper lives). Can be repeated
- * from any point at which it was cut off.
+ * slot, name, directories. Takes its lock (fails with EWOULDBLOCK if a keeper lives). Can be
+ * repeated from any point at which it was cut off.
  */
 int box_remove(const struct state *st, const char *id);
 
-/* Asks the keeper to end the box; returns the open connection, -1 if there is no keeper any more. */
+/* Asks the keeper to end the box; returns the open connection, -1 if there is no keeper any more.
+ */
 int box_stop_begin(const struct state *st, const char *id, const char *cause);
 /* Waits until the keeper is gone (at most TIMEOUT_MS, then fail(EX_AGAIN)), and closes CTL. */
 int box_stop_wait(int ctl, const char *id, int timeout_ms);

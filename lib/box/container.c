@@ -1,8 +1,8 @@
 /*
- * The container backend. The keeper makes every mount that needs only files as a detached mount; the
- * box's pid 1 is cloned into its own pid and mount namespaces while still the node's root, attaches
- * them, and only then joins the user namespace. So the mount namespace belongs to the node: root
- * inside cannot mount or unmount anything, whatever capabilities it finds.
+ * The container backend. The keeper makes every mount that needs only files as a detached mount;
+ * the box's pid 1 is cloned into its own pid and mount namespaces while still the node's root,
+ * attaches them, and only then joins the user namespace. So the mount namespace belongs to the
+ * node: root inside cannot mount or unmount anything, whatever capabilities it finds.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -65,7 +65,8 @@ static int prepare_upper(int boxdir, int lower, const struct spec *s)
 	if (upper < 0)
 		return -1;
 	if (fstat(lower, &sb) < 0 || sb.st_uid >= s->id_count || sb.st_gid >= s->id_count)
-		return failx("the image's root directory has an owner outside 0-%u", s->id_count - 1);
+		return failx("the image's root directory has an owner outside 0-%u",
+			     s->id_count - 1);
 	if (fchown(upper, s->id_base + sb.st_uid, s->id_base + sb.st_gid) < 0 ||
 	    fchmod(upper, sb.st_mode & 07777) < 0)
 		return fail("cannot prepare the box's upper directory");
@@ -119,7 +120,8 @@ static int make_pts(const struct spec *s)
 static int make_shm(const struct spec *s)
 {
 	char size[24], uid[16], gid[16];
-	struct mnt_opt opts[] = {{"mode", "1777"}, {"uid", uid}, {"gid", gid}, {"size", size}, {NULL, NULL}};
+	struct mnt_opt opts[] = {
+		{"mode", "1777"}, {"uid", uid}, {"gid", gid}, {"size", size}, {NULL, NULL}};
 
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)(s->mem_bytes / 2));
 	snprintf(uid, sizeof(uid), "%u", s->id_base);
@@ -130,32 +132,32 @@ static int make_shm(const struct spec *s)
 }
 
 /*
- * A file that only a mount names: made in the box's own tmpfs, cloned, unlinked. The image's file
- * below it stays as it is, so a snapshot of the box does not carry this node's names.
+ * A file that only a mount names: made in the box's own tmpfs, cloned, and unlinked once it is
+ * mounted (the kernel refuses to mount what is unlinked). The image's file below it stays as it is,
+ * so a snapshot of the box does not carry this node's names.
  */
 static int make_file(int shm, const struct spec *s, const char *name, const char *text, size_t n)
 {
 	autofd fd = openat(shm, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	int mnt;
 
 	if (fd < 0 || fd_write_all(fd, text, n) < 0 || fchown(fd, s->id_base, s->id_base) < 0 ||
 	    fchmod(fd, 0644) < 0)
 		return fail("cannot write '/etc/%s' for the box", name);
-	mnt = mnt_clone(shm, name);
-	unlinkat(shm, name, 0);
-	return mnt;
+	return mnt_clone(shm, name);
 }
 
 static int make_etc(const struct spec *s, struct parts *p)
 {
 	autobuf b = BUF_INIT;
 
-	buf_fmt(&b, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t%s\n",
+	buf_fmt(&b,
+		"127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t%s\n",
 		s->hostname);
 	p->hosts = make_file(p->shm, s, "hosts", b.p, b.len);
 	if (p->hosts < 0)
 		return -1;
-	if (strcmp(s->net, "host") != 0 || fd_read_file(AT_FDCWD, "/etc/resolv.conf", 65536, &b) < 0)
+	if (strcmp(s->net, "host") != 0 ||
+	    fd_read_file(AT_FDCWD, "/etc/resolv.conf", 65536, &b) < 0)
 		return 0;
 	p->resolv = make_file(p->shm, s, "resolv.conf", buf_cstr(&b), b.len);
 	return p->resolv < 0 ? -1 : 0;
@@ -171,7 +173,8 @@ static int clone_dev(const struct state *st)
 	return fd_take(&dev);
 }
 
-static int prepare(const struct state *st, const struct spec *s, struct parts *p, struct box_run *run)
+static int prepare(const struct state *st, const struct spec *s, struct parts *p,
+		   struct box_run *run)
 {
 	autofree char *init = xasprintf("%s/sbx-init", st->conf.libexec);
 	int host_net = !strcmp(s->net, "host");
@@ -191,7 +194,7 @@ static int prepare(const struct state *st, const struct spec *s, struct parts *p
 		return fail("cannot open '%s'", init);
 	if (pipe2(p->report, O_CLOEXEC) < 0)
 		return fail("cannot make a pipe");
-	p->empty = ns_empty_mnt();
+	p->empty = node_open_empty(st);
 	return p->empty < 0 ? -1 : cgroup_home(&run->cgroup, &p->home);
 }
 
@@ -207,16 +210,17 @@ static int attach_dir(int mnt, const char *name)
 	return mnt_move(mnt, AT_FDCWD, name);
 }
 
-/* Over a plain file of the image only: "etc" or the file may be a link that leads elsewhere. */
-static int attach_file(int mnt, const char *path)
+/* On /etc/NAME, over a plain file of the image only: either may be a link that leads elsewhere. */
+static int attach_file(int mnt, const char *name)
 {
+	autofree char *path = xasprintf("etc/%s", name), *source = xasprintf("dev/shm/%s", name);
 	autofd at = fd_openat2(AT_FDCWD, path, O_PATH | O_NOFOLLOW, 0,
 			       RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
 	struct stat sb;
 
-	if (at < 0 || fstat(at, &sb) < 0 || !S_ISREG(sb.st_mode))
-		return 0;
-	return mnt_move(mnt, at, "");
+	if (at >= 0 && !fstat(at, &sb) && S_ISREG(sb.st_mode) && mnt_move(mnt, at, "") < 0)
+		return -1;
+	return unlink(source) < 0 ? fail("cannot remove '%s'", source) : 0;
 }
 
 /* Covers PATH with COVER, an empty file or directory of the device mount; absent paths are fine. */
@@ -246,15 +250,17 @@ static int read_only(const char *path)
 static int mount_proc_sys(void)
 {
 	static const char *const files[] = {
-		"proc/kcore",	  "proc/kpagecount",  "proc/kpageflags", "proc/kpagecgroup",
-		"proc/keys",	  "proc/key-users",   "proc/timer_list", "proc/sched_debug",
-		"proc/kmsg",	  "proc/latency_stats", "proc/slabinfo",	 "proc/vmallocinfo",
+		"proc/kcore",	      "proc/kpagecount",    "proc/kpageflags", "proc/kpagecgroup",
+		"proc/keys",	      "proc/key-users",	    "proc/timer_list", "proc/sched_debug",
+		"proc/kmsg",	      "proc/latency_stats", "proc/slabinfo",   "proc/vmallocinfo",
 		"proc/sysrq-trigger", "proc/mtrr"};
 	static const char *const dirs[] = {"proc/acpi", "proc/asound", "proc/scsi", "sys/firmware",
 					   "sys/devices/virtual/powercap"};
 	static const char *const ro[] = {"proc/sys", "proc/irq", "proc/bus", "proc/fs"};
 	autofd proc = mnt_new("proc", NULL, MNT_NOSUID | MNT_NODEV | MNT_NOEXEC);
-	autofd sys = proc < 0 ? -1 : mnt_new("sysfs", NULL, MNT_RO | MNT_NOSUID | MNT_NODEV | MNT_NOEXEC);
+	autofd sys = proc < 0
+			     ? -1
+			     : mnt_new("sysfs", NULL, MNT_RO | MNT_NOSUID | MNT_NODEV | MNT_NOEXEC);
 
 	if (sys < 0 || attach_dir(proc, "proc") < 0 || attach_dir(sys, "sys") < 0)
 		return -1;
@@ -277,11 +283,12 @@ static int mount_all(const struct parts *p, const struct box_run *run)
 	/* The masks use /dev/shm as their empty directory: before something is mounted on it. */
 	if (attach_dir(p->dev, "dev") < 0 || mount_proc_sys() < 0)
 		return -1;
-	if (mnt_move(run->pts, AT_FDCWD, "dev/pts") < 0 || mnt_move(p->shm, AT_FDCWD, "dev/shm") < 0)
+	if (mnt_move(run->pts, AT_FDCWD, "dev/pts") < 0 ||
+	    mnt_move(p->shm, AT_FDCWD, "dev/shm") < 0)
 		return -1;
-	if (attach_file(p->hosts, "etc/hosts") < 0)
+	if (attach_file(p->hosts, "hosts") < 0)
 		return -1;
-	return p->resolv < 0 ? 0 : attach_file(p->resolv, "etc/resolv.conf");
+	return p->resolv < 0 ? 0 : attach_file(p->resolv, "resolv.conf");
 }
 
 static int make_tmp(void)
@@ -302,7 +309,8 @@ static int become_init(const struct spec *s, const struct parts *p, const struct
 		return -1;
 	if (p->ns.net >= 0 && (ns_enter(p->ns.net, CLONE_NEWNET, "network") < 0 || ns_lo_up() < 0))
 		return -1;
-	if (ns_enter(p->ns.ipc, CLONE_NEWIPC, "ipc") < 0 || ns_enter(p->ns.uts, CLONE_NEWUTS, "host name") < 0)
+	if (ns_enter(p->ns.ipc, CLONE_NEWIPC, "ipc") < 0 ||
+	    ns_enter(p->ns.uts, CLONE_NEWUTS, "host name") < 0)
 		return -1;
 	if (sethostname(s->hostname, strlen(s->hostname)) < 0)
 		return fail("cannot set the host name '%s'", s->hostname);
@@ -321,7 +329,8 @@ static int become_init(const struct spec *s, const struct parts *p, const struct
 	if (make_tmp() < 0 || caps_bound(0) < 0 || caps_set(0) < 0)
 		return -1;
 	/* After the change of user, which clears it (prctl(2)). */
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return fail("cannot tie pid 1 of the box to its keeper");
 	/* No reader: the keeper died before its death could be told to us. */
 	if (poll(&orphan, 1, 0) > 0 && (orphan.revents & POLLERR))
@@ -350,7 +359,8 @@ static int start(const struct state *st, const struct spec *s, struct box_run *r
 	struct parts p = {NS_SET_INIT, CGROUP_INIT, -1, -1, -1, -1, -1, -1, {-1, -1}};
 	int r = -1;
 
-	if (prepare(st, s, &p, run) < 0 || ns_enter(p.empty, CLONE_NEWNS, "empty mount namespace") < 0)
+	if (prepare(st, s, &p, run) < 0 ||
+	    ns_enter(p.empty, CLONE_NEWNS, "empty mount namespace") < 0)
 		goto out;
 	run->pid = ns_clone(CLONE_NEWPID | CLONE_NEWNS, &run->pidfd, p.home.v2);
 	if (run->pid == 0) {

@@ -128,7 +128,8 @@ static int set_cwd(const struct inside *in, const struct user *u)
 
 static int enter(struct inside *in, struct user *u)
 {
-	const int all = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+	const int all = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
+			CLONE_NEWCGROUP;
 
 	if (fd_put(AT_FDCWD, "/proc/self/oom_score_adj", BOX_OOM_ADJ) < 0)
 		return fail("cannot set the oom score");
@@ -158,7 +159,8 @@ static int exec_one(const char *path, char *const *argv, char **env)
 /* Looks NAME up in the command's own PATH; the errno of the failure that tells most. */
 static int exec_path(const char *name, char *const *argv, char **env)
 {
-	const char *path = env_get((const char *const *)env, "PATH"), *p = path ? path : DEFAULT_PATH;
+	const char *path = env_get((const char *const *)env, "PATH"),
+		   *p = path ? path : DEFAULT_PATH;
 	int err = ENOENT;
 
 	if (strchr(name, '/'))

@@ -56,8 +56,10 @@ static void accept_all(struct keeper *k)
 		struct ucred who;
 		socklen_t len = sizeof(who);
 
-		/* The directory is closed to others; this also keeps out one who got an fd of it. */
-		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || who.uid != geteuid()) {
+		/* The directory is closed to others; this also keeps out one who got an fd of it.
+		 */
+		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 ||
+		    who.uid != geteuid()) {
 			close(fd);
 			continue;
 		}
@@ -118,15 +120,18 @@ static void do_due(struct keeper *k)
 
 		if (c->fd >= 0 && c->settle_us && c->settle_us <= now)
 			keeper_settle(k, c, 0);
-		/* A stopped client keeps a dead child unreaped, and that keeps pid 1 from ending. */
-		if (c->fd >= 0 && k->stopping && k->kill_at_us <= now && c->kind == CONN_EXEC && c->peer >= 0)
+		/* A stopped client keeps a dead child unreaped, and that keeps pid 1 from ending.
+		 */
+		if (c->fd >= 0 && k->stopping && k->kill_at_us <= now && c->kind == CONN_EXEC &&
+		    c->peer >= 0)
 			ns_pidfd_kill(c->peer, SIGKILL);
 	}
 	if (k->stopping && k->kill_at_us <= now)
 		k->kill_at_us = now + PROTO_GRACE_MS * 1000ull;
 	if (!k->stopping && k->spec.ttl_ms && k->born_us + k->spec.ttl_ms * 1000 <= now)
 		keeper_stop(k, "ttl");
-	if (!k->stopping && k->spec.idle_ms && !k->running && k->idle_since_us + k->spec.idle_ms * 1000 <= now)
+	if (!k->stopping && k->spec.idle_ms && !k->running &&
+	    k->idle_since_us + k->spec.idle_ms * 1000 <= now)
 		keeper_stop(k, "idle");
 }
 
@@ -134,7 +139,10 @@ static void do_due(struct keeper *k)
 static int turn(struct keeper *k, int sigfd)
 {
 	uint64_t due = next_due(k), now = num_mono_us();
-	int timeout = !due ? -1 : due <= now ? 0 : (int)((due - now) / 1000 > 3600000 ? 3600000 : (due - now) / 1000 + 1);
+	int timeout = !due	   ? -1
+		      : due <= now ? 0
+				   : (int)((due - now) / 1000 > 3600000 ? 3600000
+									: (due - now) / 1000 + 1);
 	int n = 0, nconn = k->nconn;
 	struct pollfd *p = xcalloc((size_t)nconn + 3, sizeof(*p));
 	struct signalfd_siginfo si;
@@ -148,7 +156,8 @@ static int turn(struct keeper *k, int sigfd)
 	for (int i = 0; i < nconn; i++)
 		p[n++] = (struct pollfd){.fd = k->conn[i].fd, .events = POLLIN};
 	if (poll(p, (nfds_t)n, timeout) < 0 && errno != EINTR)
-		usleep(10000); /* no memory for poll itself: try again, the box must not go unwatched */
+		usleep(10000); /* no memory for poll itself: try again, the box must not go
+				  unwatched */
 	for (int i = 0; i < nconn; i++)
 		if (p[3 + i].revents)
 			keeper_request(k, &k->conn[i]);
@@ -174,8 +183,9 @@ static void write_end(struct keeper *k, int status, const char *cause)
 	buf_fmt(&b, "cause = %s\ntime_ms = %llu\n", cause, (unsigned long long)num_now_ms());
 	if (WIFSIGNALED(status))
 		buf_fmt(&b, "signal = %d\n", WTERMSIG(status));
-	buf_fmt(&b, "cpu_ms = %llu\nmem_peak = %llu\noom_kills = %llu\n", (unsigned long long)u.cpu_ms,
-		(unsigned long long)u.mem_peak, (unsigned long long)cgroup_oom_kills(&k->run.cgroup));
+	buf_fmt(&b, "cpu_ms = %llu\nmem_peak = %llu\noom_kills = %llu\n",
+		(unsigned long long)u.cpu_ms, (unsigned long long)u.mem_peak,
+		(unsigned long long)cgroup_oom_kills(&k->run.cgroup));
 	fd_replace(k->boxdir, "end", b.p, b.len, 0);
 	log_start(&b, ++k->seq, "stop");
 	kv_put_line(&b, "cause", cause);
@@ -199,12 +209,6 @@ static void bury(struct keeper *k)
 	write_end(k, status, k->cause);
 	unlinkat(k->rundir, "ctl", 0);
 	cgroup_remove(&k->tree, k->spec.id);
-}
-
-static void ready(const char *fmt, int code, const char *text)
-{
-	dprintf(KEEP_FD_READY, fmt, code, text);
-	close(KEEP_FD_READY);
 }
 
 static int open_all(struct keeper *k, const struct state *st, const char *id)
@@ -252,7 +256,10 @@ int keeper_main(const struct state *st, const char *id)
 {
 	struct keeper k = {
 		.run = {.pid = -1, .pidfd = -1, .root = -1, .pts = -1, .cgroup = CGROUP_INIT},
-		.boxdir = -1, .rundir = -1, .logfd = -1, .ctl = -1,
+		.boxdir = -1,
+		.rundir = -1,
+		.logfd = -1,
+		.ctl = -1,
 	};
 	sigset_t term;
 	int sigfd;
@@ -264,7 +271,7 @@ int keeper_main(const struct state *st, const char *id)
 	sigprocmask(SIG_BLOCK, &term, NULL);
 	sigfd = signalfd(-1, &term, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (sigfd < 0 || start(&k, st, id) < 0) {
-		ready("%d %s", sigfd < 0 ? EX_SBX : fail_code(), fail_text());
+		dprintf(KEEP_FD_READY, "%d %s", sigfd < 0 ? EX_SBX : fail_code(), fail_text());
 		return EX_SBX;
 	}
 	/* The creator died before it could tell anybody this ID: nobody will ever use the box. */

@@ -14,16 +14,17 @@ enum conn_kind { CONN_NEW, CONN_EXEC, CONN_WAIT, CONN_STOP };
 struct conn {
 	int fd; /* -1: free */
 	enum conn_kind kind;
-	int peer; /* pidfd of the client, to end one that holds a dead command; -1 unknown */
-	uint64_t seq;	  /* EXEC: the command; WAIT: what is waited for, 0: the box */
-	int slot;	  /* EXEC: index into slots */
-	struct kv ended;  /* EXEC: an end that may turn out to be the box's (see keeper_request.c) */
+	int peer;	 /* pidfd of the client, to end one that holds a dead command; -1 unknown */
+	uint64_t seq;	 /* EXEC: the command; WAIT: what is waited for, 0: the box */
+	int slot;	 /* EXEC: index into slots */
+	struct kv ended; /* EXEC: an end that may turn out to be the box's (see keeper_request.c) */
 	uint64_t settle_us; /* when it is taken for what it says; 0: no such end */
 };
 
 struct slot {
 	struct cgroup cg;
-	int used; /* a command is begun in it; free again when it has ended and the group is empty */
+	int used; /* a command is begun in it; free again when it has ended and the group is empty
+		   */
 };
 
 struct keeper {
@@ -38,7 +39,7 @@ struct keeper {
 	int nslot;
 	int drain[64]; /* pipes that background processes still hold: read and dropped */
 	int ndrain;
-	uint64_t seq;	     /* of the last record */
+	uint64_t seq; /* of the last record */
 	uint64_t born_us, idle_since_us;
 	uint64_t kill_at_us; /* stopping: when clients that hang on are killed */
 	int running;	     /* commands under way */

@@ -73,7 +73,8 @@ static void copy_pairs(struct buf *b, const struct kv *from, const char *const *
 
 static void exec_begin(struct keeper *k, struct conn *c, const struct kv *req)
 {
-	static const char *const keys[] = {"argv", "argv_cut", "user", "cwd", "detach", "tty", "by", NULL};
+	static const char *const keys[] = {"argv",   "argv_cut", "user", "cwd",
+					   "detach", "tty",	 "by",	 NULL};
 	autobuf b = BUF_INIT;
 	int slot = take_slot(k), fds[PROTO_FD_PIDS + 1], n;
 	const struct cgroup *cg;
@@ -108,7 +109,8 @@ static void exec_begin(struct keeper *k, struct conn *c, const struct kv *req)
 }
 
 /* Tells everyone who waits for command SEQ (0: nobody waits for it by that). */
-static void tell_waiters(struct keeper *k, uint64_t seq, const struct kv *end, const char *const *keys)
+static void tell_waiters(struct keeper *k, uint64_t seq, const struct kv *end,
+			 const char *const *keys)
 {
 	autobuf b = BUF_INIT;
 
@@ -122,8 +124,8 @@ static void tell_waiters(struct keeper *k, uint64_t seq, const struct kv *end, c
 
 static void exec_end(struct keeper *k, struct conn *c, const struct kv *end)
 {
-	static const char *const keys[] = {"end",	  "code",	  "signal",	  "wall_ms",
-					   "cpu_ms",	  "mem_peak",	  "stdout_bytes", "stderr_bytes",
+	static const char *const keys[] = {"end",	"code",	    "signal",	    "wall_ms",
+					   "cpu_ms",	"mem_peak", "stdout_bytes", "stderr_bytes",
 					   "truncated", NULL};
 	autobuf b = BUF_INIT;
 

@@ -15,6 +15,7 @@
 #include "base/lock.h"
 #include "kern/erofs.h"
 #include "kern/mnt.h"
+#include "kern/ns.h"
 
 static char *run_path(const struct state *st, const char *dir, const char *name)
 {
@@ -63,8 +64,8 @@ static int make_nodes(int dir)
 	static const struct {
 		const char *name;
 		unsigned major, minor;
-	} nodes[] = {{"null", 1, 3},	{"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8},
-		     {"urandom", 1, 9}, {"tty", 5, 0}};
+	} nodes[] = {{"null", 1, 3},   {"zero", 1, 5},	  {"full", 1, 7},
+		     {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
 	static const char *const links[][2] = {{"/proc/self/fd", "fd"},
 					       {"/proc/self/fd/0", "stdin"},
 					       {"/proc/self/fd/1", "stdout"},
@@ -72,7 +73,8 @@ static int make_nodes(int dir)
 					       {"pts/ptmx", "ptmx"}};
 
 	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
-		if (mknodat(dir, nodes[i].name, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor)) < 0 ||
+		if (mknodat(dir, nodes[i].name, S_IFCHR | 0666,
+			    makedev(nodes[i].major, nodes[i].minor)) < 0 ||
 		    fchmodat(dir, nodes[i].name, 0666, 0) < 0)
 			return fail("cannot make the device node '%s'", nodes[i].name);
 	for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
@@ -111,19 +113,52 @@ int node_mount_dev(const struct state *st)
 	return fd_dir(AT_FDCWD, at, 0);
 }
 
+static int mount_empty_locked(const char *at)
+{
+	autofd file = -1, ns = -1, mnt = -1;
+	char path[32];
+
+	if (mnt_is_root(AT_FDCWD, at) == 1)
+		return 0;
+	file = open(at, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (file < 0)
+		return fail("cannot create '%s'", at);
+	ns = ns_empty_mnt();
+	if (ns < 0)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", ns);
+	mnt = mnt_clone_file(path);
+	return mnt < 0 ? -1 : mnt_move(mnt, AT_FDCWD, at);
+}
+
+int node_open_empty(const struct state *st)
+{
+	autofree char *at = run_path(st, "empty", "");
+	int fd;
+
+	if (mnt_is_root(AT_FDCWD, at) != 1) {
+		autofd lock = lock_take(st->run, "layer.lock", LOCK_EXCLUSIVE);
+
+		if (lock < 0 || mount_empty_locked(at) < 0)
+			return -1;
+	}
+	fd = open(at, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? fail("cannot open '%s'", at) : fd;
+}
+
 static int unmount(const char *at)
 {
 	if (mnt_is_root(AT_FDCWD, at) == 1 && mnt_unmount(at) < 0 && errno != EBUSY)
 		return fail("cannot unmount '%s'", at);
-	if (rmdir(at) < 0 && errno != ENOENT && errno != EBUSY)
+	if (remove(at) < 0 && errno != ENOENT && errno != EBUSY)
 		return fail("cannot remove '%s'", at);
 	return 0;
 }
 
-int node_unmount_unused(const struct state *st, int (*keep)(void *arg, const char *digest), void *arg,
-			int keep_dev)
+int node_unmount_unused(const struct state *st, int (*keep)(void *arg, const char *digest),
+			void *arg, int keep_dev)
 {
-	autofree char *dev = run_path(st, "dev", "");
+	autofree char *dev = run_path(st, "dev", ""), *empty = run_path(st, "empty", "");
 	autofd lock = lock_take(st->run, "layer.lock", LOCK_EXCLUSIVE);
 	int fd = openat(st->run, "layer", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -140,6 +175,6 @@ int node_unmount_unused(const struct state *st, int (*keep)(void *arg, const cha
 	if (d)
 		closedir(d);
 	if (!r && !keep_dev)
-		r = unmount(dev);
+		r = unmount(dev) < 0 ? -1 : unmount(empty);
 	return r;
 }

@@ -50,7 +50,8 @@ static void argv_pairs(struct buf *b, const struct command *cmd)
 			buf_chr(&all, 0);
 		buf_str(&all, *a);
 	}
-	kv_put_bytes(b, "argv", buf_cstr(&all), all.len < PROTO_ARGV_MAX ? all.len : PROTO_ARGV_MAX);
+	kv_put_bytes(b, "argv", buf_cstr(&all),
+		     all.len < PROTO_ARGV_MAX ? all.len : PROTO_ARGV_MAX);
 	if (all.len > PROTO_ARGV_MAX)
 		kv_put_num(b, "argv_cut", 1);
 }
@@ -158,7 +159,13 @@ struct running *run_begin(const struct state *st, const char *id, const struct c
 	struct running *r = xcalloc(1, sizeof(*r));
 
 	*r = (struct running){
-		.cmd = cmd, .ctl = -1, .logdir = -1, .pts = -1, .report = -1, .sigfd = -1, .pidfd = -1,
+		.cmd = cmd,
+		.ctl = -1,
+		.logdir = -1,
+		.pts = -1,
+		.report = -1,
+		.sigfd = -1,
+		.pidfd = -1,
 		.in = {.pid1 = -1, .slot = CGROUP_INIT, .fd = {-1, -1, -1}},
 		.tty = TTY_INIT,
 	};
@@ -304,7 +311,8 @@ static void pump(struct running *r)
 			limit = 0;
 			cgroup_kill(&r->in.slot);
 		} else if (limit) {
-			timeout = (int)((limit - now) / 1000 > 1000000 ? 1000000 : (limit - now) / 1000 + 1);
+			timeout = (int)((limit - now) / 1000 > 1000000 ? 1000000
+								       : (limit - now) / 1000 + 1);
 		}
 		for (int i = 0; i < STREAMS; i++) {
 			p[3 + i].fd = -1;
@@ -465,6 +473,6 @@ void outcome_status(const struct outcome *o, struct buf *b)
 		outcome_end_name(o->end), o->code, o->signal, (unsigned long long)o->wall_ms,
 		(unsigned long long)o->cpu_ms, (unsigned long long)o->mem_peak);
 	buf_fmt(b, "stdout_bytes=%llu\nstderr_bytes=%llu\ntruncated=%d\nseq=%llu\n",
-		(unsigned long long)o->stdout_bytes, (unsigned long long)o->stderr_bytes, o->truncated,
-		(unsigned long long)o->seq);
+		(unsigned long long)o->stdout_bytes, (unsigned long long)o->stderr_bytes,
+		o->truncated, (unsigned long long)o->seq);
 }

@@ -12,14 +12,14 @@
 
 struct command {
 	char *const *argv;
-	const char *user, *cwd;	 /* NULL: as the box has it */
-	const char *const *env;	 /* K=V on top of the box's; ends with NULL; may be NULL */
-	uint64_t timeout_ms;	 /* 0: none */
-	uint64_t max_output;	 /* bytes kept of each stream in the log */
-	int tty;		 /* a terminal of the box instead of pipes */
-	int detach;		 /* for the record only */
-	int in, out, err;	 /* the caller's fds; -1: nothing in, output to the log only */
-	const char *prefix;	 /* goes before each line of output; NULL: byte for byte */
+	const char *user, *cwd; /* NULL: as the box has it */
+	const char *const *env; /* K=V on top of the box's; ends with NULL; may be NULL */
+	uint64_t timeout_ms;	/* 0: none */
+	uint64_t max_output;	/* bytes kept of each stream in the log */
+	int tty;		/* a terminal of the box instead of pipes */
+	int detach;		/* for the record only */
+	int in, out, err;	/* the caller's fds; -1: nothing in, output to the log only */
+	const char *prefix;	/* goes before each line of output; NULL: byte for byte */
 };
 
 enum end { END_EXIT, END_SIGNAL, END_TIMEOUT, END_OOM, END_BOX_DIED };
@@ -40,8 +40,8 @@ struct running; /* a command that has its number and place, before it starts */
 struct running *run_begin(const struct state *st, const char *id, const struct command *cmd);
 uint64_t run_seq(const struct running *r);
 /*
- * Runs it to its end, streams included, reports to the keeper and frees R. 0 with *O filled in, also
- * when the command was not found (end=exit, code=127, a message on cmd->err); -1 after fail().
+ * Runs it to its end, streams included, reports to the keeper and frees R. 0 with *O filled in,
+ * also when the command was not found (end=exit, code=127, a message on cmd->err); -1 after fail().
  * SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 go to the command while it runs.
  */
 int run_command(struct running *r, struct outcome *o);

@@ -78,7 +78,8 @@ static void keep(struct stream *s, const char *p, size_t n)
 	if (s->logdir < 0)
 		return;
 	if (k && s->log < 0)
-		s->log = openat(s->logdir, s->logname, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+		s->log = openat(s->logdir, s->logname, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+				0600);
 	if (k && (s->log < 0 || fd_write_all(s->log, p, k) < 0))
 		s->keep = k = 0;
 	s->keep -= k;
@@ -97,7 +98,8 @@ static ssize_t write_some(const struct stream *s, const char *p, size_t n)
 	k = syscall(SYS_pwritev2, fd, &iov, 1L, -1L, -1L, RWF_NOWAIT);
 	if (k >= 0 || (errno != EOPNOTSUPP && errno != EINVAL && errno != ESPIPE))
 		return k;
-	/* poll said there is room: for terminals and old pipes that is a page (pipe(7), PIPE_BUF). */
+	/* poll said there is room: for terminals and old pipes that is a page (pipe(7), PIPE_BUF).
+	 */
 	return write(fd, p, n < 4096 ? n : 4096);
 }
 

@@ -1,4 +1,5 @@
-/* One direction of a command's input or output: read, keep some, pass on, never block the caller. */
+/* One direction of a command's input or output: read, keep some, pass on, never block the caller.
+ */
 #ifndef BOX_STREAM_H
 #define BOX_STREAM_H
 #include <stdint.h>
@@ -7,20 +8,20 @@
 #include "base/buf.h"
 
 struct stream {
-	int from, to;	   /* -1: closed, or nowhere to pass it on */
+	int from, to;	      /* -1: closed, or nowhere to pass it on */
 	int own_from, own_to; /* close them at the end */
-	int log;	   /* -1: not opened yet */
-	int logdir;	   /* where the log file goes; -1: nothing is kept */
+	int log;	      /* -1: not opened yet */
+	int logdir;	      /* where the log file goes; -1: nothing is kept */
 	char logname[32];
-	uint64_t keep;	   /* bytes that may still go into the log */
-	uint64_t bytes;	   /* seen so far */
-	int truncated;	   /* more was seen than kept */
+	uint64_t keep;	    /* bytes that may still go into the log */
+	uint64_t bytes;	    /* seen so far */
+	int truncated;	    /* more was seen than kept */
 	const char *prefix; /* before each line */
-	char *buf;	   /* STREAM_BUF bytes on their way */
+	char *buf;	    /* STREAM_BUF bytes on their way */
 	size_t at, end;
-	struct buf line;   /* prefix mode: a line that is not whole yet */
+	struct buf line; /* prefix mode: a line that is not whole yet */
 	int eof;
-	int regular;	   /* `to` is a plain file: it never blocks, and poll says nothing */
+	int regular; /* `to` is a plain file: it never blocks, and poll says nothing */
 };
 
 enum { STREAM_BUF = 64 * 1024 };
@@ -32,8 +33,8 @@ short stream_wants(const struct stream *s, int *where);
 /* Moves what it can now; to be called when poll says its fd is ready. */
 void stream_move(struct stream *s);
 /*
- * After the writer has ended: takes into memory what is in the pipe at this moment (at most the pipe's
- * size, 1 MiB for a box), not what other holders of its other end still add.
+ * After the writer has ended: takes into memory what is in the pipe at this moment (at most the
+ * pipe's size, 1 MiB for a box), not what other holders of its other end still add.
  */
 void stream_last(struct stream *s);
 /* Passes on all it holds, and waits for that; a part of a line too. */

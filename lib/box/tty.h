@@ -1,4 +1,5 @@
-/* The terminal of a command: a pty of the box's own devpts, and the caller's terminal in raw mode. */
+/* The terminal of a command: a pty of the box's own devpts, and the caller's terminal in raw mode.
+ */
 #ifndef BOX_TTY_H
 #define BOX_TTY_H
 #include <termios.h>
@@ -11,9 +12,9 @@ struct tty {
 	struct termios saved;
 	int eof_sent;
 };
-#define TTY_INIT                                                                                   \
-	{                                                                                          \
-		.master = -1, .caller = -1                                                         \
+#define TTY_INIT                           \
+	{                                  \
+		.master = -1, .caller = -1 \
 	}
 
 /* Opens a pty below PTS (the root of a devpts); returns the slave's fd, the caller's. */

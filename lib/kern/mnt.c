@@ -57,6 +57,13 @@ int mnt_clone(int at, const char *path)
 	return fd < 0 ? fail("cannot clone the mount '%s'", path) : (int)fd;
 }
 
+int mnt_clone_file(const char *path)
+{
+	long fd = syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+	return fd < 0 ? fail("cannot clone the file '%s'", path) : (int)fd;
+}
+
 int mnt_clone_mapped(int at, const char *path, int userns)
 {
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)userns};

@@ -20,6 +20,7 @@ struct mnt_opt {
 /* All return a detached mount's fd (the caller's), or -1 after fail(). */
 int mnt_new(const char *fstype, const struct mnt_opt *opts, unsigned attrs);
 int mnt_clone(int at, const char *path); /* of that one mount or directory, not what is below */
+int mnt_clone_file(const char *path);	 /* follows links: for /proc/self/fd/N of a namespace */
 /* Like mnt_clone, with ids shifted through the user namespace USERNS (mount_setattr(2), idmapping).
  */
 int mnt_clone_mapped(int at, const char *path, int userns);

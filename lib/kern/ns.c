@@ -117,10 +117,10 @@ static int become_empty(void)
 int ns_empty_mnt(void)
 {
 	int sync[2], fd = -1;
-	ssize_t n;
+	ssize_t n = 0;
 	pid_t pid;
 
-	if (pipe2(sync, O_CLOEXEC) < 0)
+	if (pipe2(sync, O_CLOEXEC | O_NONBLOCK) < 0)
 		return fail("cannot make a pipe");
 	pid = ns_clone(CLONE_FILES, NULL, -1);
 	if (pid == 0) {
@@ -128,11 +128,12 @@ int ns_empty_mnt(void)
 		fd = become_empty();
 		_exit(write(sync[1], &fd, sizeof(fd)) != sizeof(fd));
 	}
-	close(sync[1]);
-	n = pid < 0 ? -1 : fd_read_all(sync[0], &fd, sizeof(fd));
-	close(sync[0]);
-	if (pid > 0)
+	if (pid > 0) {
 		waitpid(pid, NULL, 0);
+		n = read(sync[0], &fd, sizeof(fd));
+	}
+	close(sync[0]);
+	close(sync[1]);
 	return n != sizeof(fd) || fd < 0 ? failx("cannot make an empty mount namespace") : fd;
 }
 

@@ -1,8 +1,8 @@
 /*
- * The on-disk format is that of the kernel's fs/erofs/erofs_fs.h (Documentation/filesystems/erofs.rst).
- * Layout: superblock and device slot, inodes in the order of the tree (each with its attributes
- * and, where they fit into one block, the tail of a directory or a link behind it), then whole
- * blocks of directories and links.
+ * The on-disk format is that of the kernel's fs/erofs/erofs_fs.h
+ * (Documentation/filesystems/erofs.rst). Layout: superblock and device slot, inodes in the order of
+ * the tree (each with its attributes and, where they fit into one block, the tail of a directory or
+ * a link behind it), then whole blocks of directories and links.
  */
 #include "store/erofs_write.h"
 
@@ -71,10 +71,10 @@ struct dir_list {
 
 struct writer {
 	int fd;
-	struct buf out;	    /* not yet written; starts at byte AT of the file */
+	struct buf out; /* not yet written; starts at byte AT of the file */
 	uint64_t at;
-	uint64_t next;	    /* next free byte while laying out */
-	uint64_t block;	    /* next free block behind the inodes while writing */
+	uint64_t next;		   /* next free byte while laying out */
+	uint64_t block;		   /* next free block behind the inodes while writing */
 	struct tree_inode **order; /* inodes as they lie on disk */
 	size_t n;
 	struct tree_inode *root;
@@ -179,7 +179,8 @@ static unsigned chunk_bits(const struct tree_inode *ino, uint64_t blocks)
 		for (; i < ino->n; i++) {
 			const struct tree_extent *e = &ino->ext[i];
 
-			if ((e->lblk & mask) || ((e->n & mask) && (uint64_t)e->lblk + e->n != blocks))
+			if ((e->lblk & mask) ||
+			    ((e->n & mask) && (uint64_t)e->lblk + e->n != blocks))
 				break;
 		}
 		if (i == ino->n && (1ull << bits) / 2 < blocks)
@@ -350,7 +351,7 @@ static uint8_t dirent_type(mode_t mode)
 		mode_t fmt;
 		uint8_t type;
 	} all[] = {
-		{S_IFREG, 1}, {S_IFDIR, 2}, {S_IFCHR, 3}, {S_IFBLK, 4},
+		{S_IFREG, 1}, {S_IFDIR, 2},  {S_IFCHR, 3}, {S_IFBLK, 4},
 		{S_IFIFO, 5}, {S_IFSOCK, 6}, {S_IFLNK, 7},
 	};
 
@@ -439,7 +440,8 @@ static int put_inode(struct writer *w, struct tree_inode *ino, struct buf *far)
 	struct disk_inode di = {
 		.format = 1, /* extended */
 		.mode = (uint16_t)ino->mode,
-		.size = S_ISREG(ino->mode) || S_ISDIR(ino->mode) || S_ISLNK(ino->mode) ? ino->size : 0,
+		.size = S_ISREG(ino->mode) || S_ISDIR(ino->mode) || S_ISLNK(ino->mode) ? ino->size
+										       : 0,
 		.uid = htole32(ino->uid),
 		.gid = htole32(ino->gid),
 		.mtime = htole64((uint64_t)ino->mtime),

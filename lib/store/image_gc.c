@@ -112,7 +112,8 @@ static int mark_layers(const struct state *st, const struct marks *images, struc
 	return 0;
 }
 
-static int remove_layer(const struct state *st, const char *digest, int (*unmount)(const char *path))
+static int remove_layer(const struct state *st, const char *digest,
+			int (*unmount)(const char *path))
 {
 	char path[PATH_MAX], name[32];
 	int r;
@@ -144,7 +145,8 @@ static int sweep(const struct state *st, const char *path, const struct marks *m
 		if (e->d_name[0] == '.' || marked(m, e->d_name))
 			continue;
 		if (unmount)
-			r = image_digest_valid(e->d_name) ? remove_layer(st, e->d_name, unmount) : 0;
+			r = image_digest_valid(e->d_name) ? remove_layer(st, e->d_name, unmount)
+							  : 0;
 		else if (unlinkat(dirfd(d), e->d_name, 0) < 0 && errno != ENOENT)
 			r = fail("cannot remove '%s/%s'", path, e->d_name);
 	}

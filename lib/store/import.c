@@ -1,6 +1,7 @@
 /*
  * An import from end to end. Everything is made in img/tmp/XXXXXX under a lock; a crash leaves only
- * that directory, which the next import or removal clears. What is published is complete and on disk.
+ * that directory, which the next import or removal clears. What is published is complete and on
+ * disk.
  */
 #include "store/import.h"
 
@@ -40,8 +41,8 @@ void import_count(struct import *im, uint64_t bytes)
 int import_xattr(struct import *im, struct tree_inode *ino, const char *name, const void *val,
 		 size_t len)
 {
-	static const char *const kept[] = {"user.", "trusted.", "security.", "system.posix_acl_access",
-					   "system.posix_acl_default"};
+	static const char *const kept[] = {"user.", "trusted.", "security.",
+					   "system.posix_acl_access", "system.posix_acl_default"};
 
 	if (strncmp(name, "trusted.overlay.", 16) != 0)
 		for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++)
@@ -59,8 +60,8 @@ void import_config_free(struct import_config *c)
 /* A tar that begins like this is an image, not a root file system. */
 static int looks_like_image(const char *name)
 {
-	static const char *const words[] = {"oci-layout", "index.json", "manifest.json", "repositories",
-					    "blobs"};
+	static const char *const words[] = {"oci-layout", "index.json", "manifest.json",
+					    "repositories", "blobs"};
 	size_t hex;
 
 	while (!strncmp(name, "./", 2))
@@ -72,8 +73,8 @@ static int looks_like_image(const char *name)
 			return 1;
 	}
 	hex = strspn(name, "0123456789abcdef");
-	return hex == 64 && (name[64] == '/' || !strcmp(name + 64, ".tar") ||
-			     !strcmp(name + 64, ".json"));
+	return hex == 64 &&
+	       (name[64] == '/' || !strcmp(name + 64, ".tar") || !strcmp(name + 64, ".json"));
 }
 
 static int from_layout(struct import *im, struct source *s, struct import_config *c)
@@ -85,7 +86,8 @@ static int from_layout(struct import *im, struct source *s, struct import_config
 	else if (source_has(s, "manifest.json"))
 		r = import_docker(im, s, c);
 	else
-		r = failx("it looks like an image archive and has neither index.json nor manifest.json");
+		r = failx("it looks like an image archive and has neither index.json nor "
+			  "manifest.json");
 	source_free(s);
 	return r;
 }

@@ -11,11 +11,11 @@
 struct import {
 	struct tree *tree;
 	struct import_data *data;
-	int stage;	   /* the staging directory's fd */
-	uint64_t read;	   /* bytes of the source so far */
-	uint64_t total;	   /* bytes of the source, 0 if not known */
-	uint64_t sockets;  /* left out: they cannot be used from an image */
-	uint64_t xattrs;   /* left out: of overlayfs, or of a kind EROFS does not know */
+	int stage;	  /* the staging directory's fd */
+	uint64_t read;	  /* bytes of the source so far */
+	uint64_t total;	  /* bytes of the source, 0 if not known */
+	uint64_t sockets; /* left out: they cannot be used from an image */
+	uint64_t xattrs;  /* left out: of overlayfs, or of a kind EROFS does not know */
 	void (*progress)(const struct import *im, void *arg);
 	void *arg;
 	int (*unmount)(const char *path); /* as image_gc takes it */

@@ -14,9 +14,9 @@
 #include "store/digest.h"
 
 enum {
-	HELD = 1 << 20,		/* bytes gathered for one write */
-	WRITEBACK = 8 << 20,	/* started early, so that the final sync is short */
-	MAX_CHUNKS = 1 << 20,	/* of one sparse file: its index takes 8 bytes each */
+	HELD = 1 << 20,	      /* bytes gathered for one write */
+	WRITEBACK = 8 << 20,  /* started early, so that the final sync is short */
+	MAX_CHUNKS = 1 << 20, /* of one sparse file: its index takes 8 bytes each */
 	BUCKETS = 1 << 14,
 };
 
@@ -195,8 +195,8 @@ static int same(struct import_data *d, uint32_t block, const char *p, size_t n)
 }
 
 /*
- * The file just ended lies whole in what is held: if an older one has the same content, that is used
- * and this one is taken back. The hash only finds candidates; the bytes decide.
+ * The file just ended lies whole in what is held: if an older one has the same content, that is
+ * used and this one is taken back. The hash only finds candidates; the bytes decide.
  */
 static void share(struct import_data *d)
 {

@@ -24,8 +24,8 @@ int import_data_write(struct import_data *d, uint64_t off, const void *p, size_t
 int import_data_end(struct import_data *d);
 
 /*
- * All is read: drops the content that no file of T uses any more (a later layer replaced it), writes
- * out what is held back, and gives the length in blocks and the SHA-256 in hex.
+ * All is read: drops the content that no file of T uses any more (a later layer replaced it),
+ * writes out what is held back, and gives the length in blocks and the SHA-256 in hex.
  */
 int import_data_finish(struct import_data *d, struct tree *t, uint64_t *blocks,
 		       char sha[SHA_HEX + 1]);

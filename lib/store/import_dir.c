@@ -45,7 +45,8 @@ static struct linked **place(struct walk *w, const struct stat *st)
 /* PATH is /proc/self/fd/N or /proc/self/fd/N/NAME: links are not followed (lgetxattr(2)). */
 static int xattrs(struct walk *w, int fd, const char *path, struct tree_inode *ino)
 {
-	ssize_t n = path ? llistxattr(path, w->list, XATTR_LIST) : flistxattr(fd, w->list, XATTR_LIST);
+	ssize_t n =
+		path ? llistxattr(path, w->list, XATTR_LIST) : flistxattr(fd, w->list, XATTR_LIST);
 	char *val = w->list + XATTR_LIST;
 
 	if (n < 0 && (errno == ENOTSUP || errno == ENOSYS))
@@ -120,7 +121,8 @@ static int regular(struct walk *w, int dir, const char *name, struct tree_inode 
 	size = (uint64_t)st.st_size;
 	if (xattrs(w, fd, NULL, ino) < 0 || import_data_begin(w->im->data, ino, size) < 0)
 		return -1;
-	if ((uint64_t)st.st_blocks * 512 < size ? sparse(w, fd, size) < 0 : span(w, fd, 0, size) < 0)
+	if ((uint64_t)st.st_blocks * 512 < size ? sparse(w, fd, size) < 0
+						: span(w, fd, 0, size) < 0)
 		return -1;
 	return import_data_end(w->im->data);
 }

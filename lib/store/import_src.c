@@ -185,8 +185,8 @@ struct member {
 
 struct source {
 	struct import *im;
-	int dir;	  /* -1 unless it is a directory */
-	char *path;	  /* read in place from here; NULL: spooled */
+	int dir;    /* -1 unless it is a directory */
+	char *path; /* read in place from here; NULL: spooled */
 	struct member *v;
 	size_t n;
 };
@@ -291,7 +291,8 @@ static int add_member(struct source *s, struct archive *a, struct archive_entry 
 	if (link)
 		m->target = xstrdup(bare(link));
 	else if (archive_entry_filetype(e) == AE_IFLNK)
-		m->target = resolve(m->name, archive_entry_symlink(e) ? archive_entry_symlink(e) : "");
+		m->target =
+			resolve(m->name, archive_entry_symlink(e) ? archive_entry_symlink(e) : "");
 	else if (!s->path)
 		return spool(s, a, m->spool);
 	return 0;

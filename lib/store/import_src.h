@@ -1,6 +1,7 @@
 /*
  * Where an image layout's members come from: a directory, or an archive whose members come in any
- * order. From a plain file they are read in place, from a pipe or a compressed file they are spooled.
+ * order. From a plain file they are read in place, from a pipe or a compressed file they are
+ * spooled.
  */
 #ifndef STORE_IMPORT_SRC_H
 #define STORE_IMPORT_SRC_H
@@ -14,13 +15,13 @@
 
 /* Bytes on their way into an archive reader: from an fd, or from a member of another archive. */
 struct stream {
-	struct import *im;  /* counts what an fd gives; may be NULL */
-	int fd;		    /* -1: from A */
-	int own;	    /* fd is closed with the stream */
-	struct archive *a;  /* freed with the stream */
+	struct import *im;    /* counts what an fd gives; may be NULL */
+	int fd;		      /* -1: from A */
+	int own;	      /* fd is closed with the stream */
+	struct archive *a;    /* freed with the stream */
 	struct stream *outer; /* what A reads from, if it is ours too */
-	EVP_MD_CTX *sha;    /* of all that passed; NULL: not wanted */
-	char *room;	    /* for reads from the fd */
+	EVP_MD_CTX *sha;      /* of all that passed; NULL: not wanted */
+	char *room;	      /* for reads from the fd */
 	int ended;
 };
 

@@ -15,7 +15,8 @@ static int owner(struct archive_entry *e, struct tree_inode *ino)
 	int64_t uid = archive_entry_uid(e), gid = archive_entry_gid(e);
 
 	if (uid < 0 || gid < 0 || uid >= UINT32_MAX || gid >= UINT32_MAX)
-		return failx("owner %lld:%lld is no user and group", (long long)uid, (long long)gid);
+		return failx("owner %lld:%lld is no user and group", (long long)uid,
+			     (long long)gid);
 	ino->uid = (uint32_t)uid;
 	ino->gid = (uint32_t)gid;
 	ino->mtime = archive_entry_mtime(e);
@@ -65,7 +66,8 @@ static int acl(struct import *im, struct archive_entry *e, struct tree_inode *in
 		const char *who;
 
 		archive_entry_acl_reset(e, type);
-		while (archive_entry_acl_next(e, type, &t, &permset, &tag, &id, &who) == ARCHIVE_OK) {
+		while (archive_entry_acl_next(e, type, &t, &permset, &tag, &id, &who) ==
+		       ARCHIVE_OK) {
 			struct acl_entry a = {.tag = htole16((uint16_t)acl_tag(tag)),
 					      .perm = htole16((uint16_t)(permset & 7)),
 					      .id = htole32((uint32_t)id)};
@@ -120,7 +122,8 @@ static int content(struct import *im, struct archive *a, struct archive_entry *e
 /* As new_encode_dev() of the kernel. */
 static int device(struct archive_entry *e, struct tree_inode *ino)
 {
-	uint64_t ma = (uint64_t)archive_entry_rdevmajor(e), mi = (uint64_t)archive_entry_rdevminor(e);
+	uint64_t ma = (uint64_t)archive_entry_rdevmajor(e),
+		 mi = (uint64_t)archive_entry_rdevminor(e);
 
 	if (ma > 0xfff || mi > 0xfffff)
 		return failx("device %llu:%llu is out of range", (unsigned long long)ma,
@@ -139,7 +142,8 @@ static int fill(struct import *im, struct archive *a, struct archive_entry *e,
 	if (S_ISCHR(ino->mode) || S_ISBLK(ino->mode))
 		return device(e, ino);
 	if (S_ISLNK(ino->mode))
-		return tree_set_target(ino, archive_entry_symlink(e) ? archive_entry_symlink(e) : "");
+		return tree_set_target(ino,
+				       archive_entry_symlink(e) ? archive_entry_symlink(e) : "");
 	return 0;
 }
 

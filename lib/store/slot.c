@@ -38,7 +38,8 @@ int slot_take(const struct state *st, const char *id, uint32_t *slot)
 		if (errno != EEXIST)
 			return fail("cannot take a slot");
 	}
-	return fail_as(EX_AGAIN, "all %u slots of this node are taken (max_boxes in sbx.conf)", max);
+	return fail_as(EX_AGAIN, "all %u slots of this node are taken (max_boxes in sbx.conf)",
+		       max);
 }
 
 void slot_free(const struct state *st, uint32_t slot, const char *id)
@@ -52,7 +53,8 @@ void slot_free(const struct state *st, uint32_t slot, const char *id)
 		unlinkat(st->state, path, 0);
 }
 
-int slot_each(const struct state *st, int (*fn)(void *arg, uint32_t slot, const char *id), void *arg)
+int slot_each(const struct state *st, int (*fn)(void *arg, uint32_t slot, const char *id),
+	      void *arg)
 {
 	int fd = openat(st->state, "slot", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);

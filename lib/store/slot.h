@@ -14,5 +14,6 @@ int slot_take(const struct state *st, const char *id, uint32_t *slot);
 void slot_free(const struct state *st, uint32_t slot, const char *id); /* if it is ID's */
 
 /* Calls FN for every slot taken; for sbx-reap. -1 on error or when FN returns < 0. */
-int slot_each(const struct state *st, int (*fn)(void *arg, uint32_t slot, const char *id), void *arg);
+int slot_each(const struct state *st, int (*fn)(void *arg, uint32_t slot, const char *id),
+	      void *arg);
 #endif

@@ -38,7 +38,8 @@ static int open_top(const char *path, int make)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return fail("cannot open directory '%s'", path);
 	if (st.st_uid != geteuid() || (st.st_mode & 022))
-		return failx("'%s' must belong to you and be writable by you only: chmod 700 it", path);
+		return failx("'%s' must belong to you and be writable by you only: chmod 700 it",
+			     path);
 	return fd_take(&fd);
 }
 

@@ -206,16 +206,16 @@ static struct tree_inode *make_dir(struct tree *t, struct tree_inode *dir, const
 	return ino;
 }
 
-static struct tree_inode *walk(struct tree *t, struct tree_inode *dir, const char *path,
-			       size_t len, int *follow, int make);
+static struct tree_inode *walk(struct tree *t, struct tree_inode *dir, const char *path, size_t len,
+			       int *follow, int make);
 
 /*
  * One step of a walk: the directory that NAME in DIR stands for. A link of an archive is followed
- * as chroot would, never to the host. In the way of a path to be made, anything else (a file, a link
- * that leads to no directory) is replaced by a directory, as a later layer may do.
+ * as chroot would, never to the host. In the way of a path to be made, anything else (a file, a
+ * link that leads to no directory) is replaced by a directory, as a later layer may do.
  */
-static struct tree_inode *step(struct tree *t, struct tree_inode *dir, const char *name,
-			       size_t len, int *follow, int make)
+static struct tree_inode *step(struct tree *t, struct tree_inode *dir, const char *name, size_t len,
+			       int *follow, int make)
 {
 	struct tree_dentry *d = find(t, dir, name, len);
 	struct tree_inode *to = NULL;
@@ -243,8 +243,8 @@ static struct tree_inode *step(struct tree *t, struct tree_inode *dir, const cha
 	return make_dir(t, dir, name, len);
 }
 
-static struct tree_inode *walk(struct tree *t, struct tree_inode *dir, const char *path,
-			       size_t len, int *follow, int make)
+static struct tree_inode *walk(struct tree *t, struct tree_inode *dir, const char *path, size_t len,
+			       int *follow, int make)
 {
 	for (const char *p = path, *end = path + len; dir && p < end;) {
 		const char *slash = memchr(p, '/', (size_t)(end - p));
@@ -413,8 +413,8 @@ static void prune(struct tree *t, struct tree_inode *dir)
 }
 
 /*
- * The directory that an opaque marker in PATH (LEN bytes) means. It is this layer's own directory, so
- * a lower layer's link on the way does not lead to it: the link gives way and its target stays.
+ * The directory that an opaque marker in PATH (LEN bytes) means. It is this layer's own directory,
+ * so a lower layer's link on the way does not lead to it: the link gives way and its target stays.
  */
 static struct tree_inode *opaque_dir(struct tree *t, const char *path, size_t len)
 {

@@ -10,12 +10,12 @@
 #include <sys/types.h>
 
 enum {
-	TREE_BLOCK = 4096,	   /* unit of extents */
-	TREE_ENTRIES = 8000000,	   /* names in one tree */
-	TREE_DEPTH = 2000,	   /* directories below each other */
-	TREE_PATH = 65536,	   /* bytes of a path in an archive */
-	TREE_TARGET = 4095,	   /* bytes of a symbolic link (PATH_MAX - 1) */
-	TREE_XATTRS = 128 * 1024,  /* bytes of all names and values of one inode */
+	TREE_BLOCK = 4096,	  /* unit of extents */
+	TREE_ENTRIES = 8000000,	  /* names in one tree */
+	TREE_DEPTH = 2000,	  /* directories below each other */
+	TREE_PATH = 65536,	  /* bytes of a path in an archive */
+	TREE_TARGET = 4095,	  /* bytes of a symbolic link (PATH_MAX - 1) */
+	TREE_XATTRS = 128 * 1024, /* bytes of all names and values of one inode */
 };
 
 /* N blocks of a file from block LBLK on lie at block DBLK of the data file. */
@@ -35,9 +35,9 @@ struct tree_inode {
 	uint32_t names; /* dentries that point here; a directory has one (the root none) */
 	int64_t mtime;
 	uint32_t nsec;
-	uint32_t rdev;	   /* devices: as the kernel's new_encode_dev */
-	uint64_t size;	   /* regular files: bytes; symbolic links: length of the target */
-	uint64_t pos;	   /* the layer writer's: byte offset in the metadata, 0 before */
+	uint32_t rdev; /* devices: as the kernel's new_encode_dev */
+	uint64_t size; /* regular files: bytes; symbolic links: length of the target */
+	uint64_t pos;  /* the layer writer's: byte offset in the metadata, 0 before */
 	struct tree_xattr *xattr;
 	union {
 		struct tree_dentry *first; /* directories: children, in no order */

@@ -1,0 +1,201 @@
+/*
+ * sbx-create: makes boxes and prints their IDs, one a line, each when its box can run a command.
+ * Reads the image and sbx.conf; writes STATE/box/ID, STATE/slot, STATE/name, RUN/box/ID; leaves one
+ * sbx-keep a box. If it dies half-way, the boxes it has printed live on; one it was making ends
+ * itself, and sbx-reap removes the rest.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/opt.h"
+#include "box/create.h"
+#include "box/profile.h"
+
+/* Keepers that start side by side: enough to keep the CPUs of a node busy, few enough to stay fair.
+ */
+enum { AT_ONCE_MAX = 16 };
+
+static struct box_want want = {.net = "none"};
+static uint64_t count = 1;
+static int no_new_privs;
+
+static const struct opt opts[] = {
+	{'i', "image", "IMAGE", OPT_STR, &want.image_ref, "image the boxes are made from"},
+	{'n', "count", "COUNT", OPT_COUNT, &count, "how many boxes (1)"},
+	{'m', "memory", "SIZE", OPT_SIZE, &want.mem_bytes, "memory limit"},
+	{'c', "cpus", "CPUS", OPT_CPUS, &want.cpu_milli, "CPU limit, such as 0.5 or 2"},
+	{0, "pids", "COUNT", OPT_COUNT, &want.pids, "limit of tasks"},
+	{0, "ttl", "DURATION", OPT_DURATION, &want.ttl_ms, "end the box after this time"},
+	{0, "idle", "DURATION", OPT_DURATION, &want.idle_ms,
+	 "end it after this time without a command"},
+	{'u', "user", "USER", OPT_STR, &want.user, "user of its commands, NAME|UID[:GROUP]"},
+	{'w', "workdir", "DIR", OPT_STR, &want.workdir, "directory of its commands"},
+	{'e', "env", "K=V", OPT_LIST, &want.env,
+	 "environment of its commands; K takes the caller's"},
+	{'l', "label", "K=V", OPT_LIST, &want.labels, "label, to find it by"},
+	{0, "name", "NAME", OPT_STR, &want.name, "a name beside the ID"},
+	{0, "hostname", "NAME", OPT_STR, &want.hostname, "host name inside"},
+	{0, "net", "none|host", OPT_STR, &want.net,
+	 "none: only lo (default); host: the node's own"},
+	{0, "seccomp", "PROFILE", OPT_STR, &want.seccomp, "system call profile, a name or a file"},
+	{0, "no-new-privs", NULL, OPT_FLAG, &no_new_privs, "set-id programs inside give no rights"},
+	{0},
+};
+
+static const struct opt_tool tool = {
+	.usage = "-i IMAGE [-n COUNT] [option]...",
+	.purpose = "Makes boxes; prints the ID of each when it can run a command.",
+	.opts = opts,
+	.operands = -1,
+	.operand = "",
+};
+
+/* K alone takes the caller's value, as docker's -e does; one that is not set is left out. */
+static void fill_env(void)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < want.env.n; i++) {
+		const char *e = want.env.v[i];
+
+		if (*e == '=' || !*e)
+			opt_misuse("--env '%s' is not K=V", e);
+		if (!strchr(e, '='))
+			e = getenv(e) ? xasprintf("%s=%s", e, getenv(e)) : NULL;
+		if (e)
+			want.env.v[n++] = e;
+	}
+	want.env.n = n;
+}
+
+static void check(int operands)
+{
+	if (operands)
+		opt_misuse("takes no operands");
+	if (!want.image_ref)
+		opt_misuse("needs an image: -i IMAGE");
+	if (!count)
+		opt_misuse("-n must be at least 1");
+	if (want.name && (!id_label_valid(want.name) || id_valid(want.name)))
+		opt_misuse("--name '%s' is not a name (1-63 of A-Z a-z 0-9 . _ -)", want.name);
+	if (want.name && count > 1)
+		opt_misuse("--name goes with one box only");
+	if (want.hostname && (!id_label_valid(want.hostname)))
+		opt_misuse("--hostname '%s' is not a host name", want.hostname);
+	if (strcmp(want.net, "none") != 0 && strcmp(want.net, "host") != 0)
+		opt_misuse("--net '%s' is not none or host", want.net);
+	for (size_t i = 0; i < want.labels.n; i++)
+		if (!strchr(want.labels.v[i], '=') || want.labels.v[i][0] == '=')
+			opt_misuse("--label '%s' is not K=V", want.labels.v[i]);
+	if (want.mem_bytes && want.mem_bytes < (4 << 20))
+		opt_misuse("--memory must be at least 4M");
+	if (want.pids && want.pids < 2)
+		opt_misuse("--pids must be at least 2: pid 1 of the box is one");
+}
+
+static void fill_from_conf(const struct conf *c)
+{
+	want.mem_bytes = want.mem_bytes ? want.mem_bytes : c->mem;
+	want.pids = want.pids ? want.pids : c->pids;
+	want.cpu_milli = want.cpu_milli ? want.cpu_milli : c->cpus;
+	want.ttl_ms = want.ttl_ms ? want.ttl_ms : c->ttl_ms;
+	want.idle_ms = want.idle_ms ? want.idle_ms : c->idle_ms;
+	want.seccomp = want.seccomp ? want.seccomp : c->seccomp;
+	want.max_output = c->max_output;
+	want.no_new_privs = no_new_privs;
+}
+
+static volatile sig_atomic_t interrupted;
+static uint64_t printed;
+
+static void on_signal(int sig)
+{
+	interrupted = sig;
+}
+
+/* A box whose ID nobody can read any more shall not live. */
+static void print_id(const struct state *st, const struct box_making *m)
+{
+	if (puts(m->id) >= 0 && !fflush(stdout))
+		return;
+	box_undo(st, m->id);
+	dief(EX_SBX, "cannot print the ID of a box; it was removed");
+}
+
+static void begin(const struct state *st, struct box_making *m, int *code)
+{
+	if (!box_admit(st) && !box_make(st, &want, m))
+		return;
+	warn();
+	*code = fail_code();
+	m->id[0] = 0;
+}
+
+static void end(const struct state *st, struct box_making *m, int *code)
+{
+	if (!*m->id)
+		return;
+	if (!box_made(st, m)) {
+		print_id(st, m);
+		printed++;
+		return;
+	}
+	warn();
+	*code = fail_code();
+}
+
+/*
+ * Makes them in order, a few under way at a time. After a failure or a signal no new one is begun;
+ * those under way are still made and printed. Returns the exit code.
+ */
+static int make_all(const struct state *st)
+{
+	struct box_making m[AT_ONCE_MAX];
+	uint64_t begun = 0, done = 0;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t window = cpus < 1 ? 2 : cpus > AT_ONCE_MAX / 2 ? AT_ONCE_MAX : (uint64_t)cpus * 2;
+	int code = 0;
+
+	while (done < begun || (begun < count && !code && !interrupted)) {
+		if (begun < count && begun - done < window && !code && !interrupted)
+			begin(st, &m[begun++ % AT_ONCE_MAX], &code);
+		else
+			end(st, &m[done++ % AT_ONCE_MAX], &code);
+	}
+	if (count > 1 && printed < count)
+		warnf("made %llu of %llu boxes", (unsigned long long)printed,
+		      (unsigned long long)count);
+	return code ? code : interrupted ? 128 + interrupted : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction sa = {.sa_handler = on_signal};
+	struct image img;
+	struct state st;
+	autobuf bpf = BUF_INIT;
+	int first = opt_parse(&tool, argc, argv), hold, code;
+
+	check(argc - first);
+	fill_env();
+	if (state_open(&st, 1) < 0)
+		die();
+	fill_from_conf(&st.conf);
+	hold = image_hold(&st);
+	if (hold < 0 || image_load(&st, want.image_ref, &img) < 0)
+		die();
+	want.image = &img;
+	/* Compiled here if it never was: once, not by every box. */
+	if (box_prepare_node(&st, &img) < 0 || profile_open(&st, want.seccomp, &bpf) < 0)
+		die();
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	sigaction(SIGHUP, &sa, NULL);
+	code = make_all(&st);
+	return code ? code : finish(stdout);
+}
