@@ -37,7 +37,8 @@ _Noreturn void _start(void);
 
 /*
  * Every signal is blocked: as pid 1 it would not get unhandled ones anyway, and a stop signal from
- * inside must not be able to stop the reaping. SIGKILL from outside still ends it (pid_namespaces(7)).
+ * inside must not be able to stop the reaping. SIGKILL from outside still ends it
+ * (pid_namespaces(7)).
  */
 _Noreturn void _start(void)
 {

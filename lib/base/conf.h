@@ -6,8 +6,8 @@
 #include "base/id.h"
 
 struct conf {
-	const char *state; /* SBX_STATE, state = : absolute path of the state directory */
-	const char *run;   /* SBX_RUN, run = */
+	const char *state;	    /* SBX_STATE, state = : absolute path of the state directory */
+	const char *run;	    /* SBX_RUN, run = */
 	char node[ID_NODE_MAX + 1]; /* SBX_NODE, node = */
 	uint64_t max_boxes;	    /* at once on this node; each has one range of ids */
 	uint64_t id_base;	    /* first host id of the first range; ranges are 65536 long */
@@ -19,9 +19,9 @@ struct conf {
 	uint64_t max_output;   /* bytes kept of each stream of a command */
 	uint64_t mem_reserve;  /* bytes of MemAvailable that a creation must leave */
 	uint64_t disk_reserve; /* bytes of free state disk that a creation must leave */
-	const char *seccomp;	       /* profile: a name in share/sbx/seccomp or a path */
-	const char *share;	       /* SBX_SHARE: where share/sbx lies */
-	const char *libexec;	       /* SBX_LIBEXEC: where sbx-keep lies */
+	const char *seccomp;   /* profile: a name in share/sbx/seccomp or a path */
+	const char *share;     /* SBX_SHARE: where share/sbx lies */
+	const char *libexec;   /* SBX_LIBEXEC: where sbx-keep lies */
 };
 
 /*

@@ -181,8 +181,8 @@ int fd_above(int fd, int min)
 }
 
 /*
- * One sweep over the directory FD: removes what it can. Returns the fd of a first sub-directory that
- * was not empty, -1 when there is none left, -2 on error.
+ * One sweep over the directory FD: removes what it can. Returns the fd of a first sub-directory
+ * that was not empty, -1 when there is none left, -2 on error.
  */
 static int sweep(int fd, dev_t dev)
 {

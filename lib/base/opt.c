@@ -52,7 +52,7 @@ static void help(const struct opt_tool *t)
 	printf("\nManual: man %s\n", prog);
 }
 
-/* letter TAB long TAB argument TAB help, then "operand TAB kind": read by the completion scripts. */
+/* letter TAB long TAB argument TAB help, then "operand TAB kind": for the completion scripts. */
 static void list_opts(const struct opt_tool *t)
 {
 	const struct opt *lists[2] = {t->opts, common};
@@ -118,7 +118,8 @@ static const struct opt *find(const struct opt_tool *t, char letter, const char 
 		for (const struct opt *o = lists[i]; o->letter || o->name; o++) {
 			if (letter && o->letter == letter)
 				return o;
-			if (name && o->name && strlen(o->name) == len && !strncmp(o->name, name, len))
+			if (name && o->name && strlen(o->name) == len &&
+			    !strncmp(o->name, name, len))
 				return o;
 		}
 	return NULL;

@@ -21,9 +21,9 @@ struct opt_list {
 
 /* ARG is the argument's word in --help; completions know ID IMAGE FILE DIR and a|b|c. */
 struct opt {
-	char letter;	   /* 0: long only */
-	const char *name;  /* without the dashes; NULL: letter only */
-	const char *arg;   /* NULL for flags */
+	char letter;	  /* 0: long only */
+	const char *name; /* without the dashes; NULL: letter only */
+	const char *arg;  /* NULL for flags */
 	enum opt_kind kind;
 	void *to;
 	const char *help;

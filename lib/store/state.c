@@ -38,7 +38,8 @@ static int open_top(const char *path, int make)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return fail("cannot open directory '%s'", path);
 	if (st.st_uid != geteuid() || (st.st_mode & 022))
-		return failx("'%s' must belong to you and be writable by you only: chmod 700 it", path);
+		return failx("'%s' must belong to you and be writable by you only: chmod 700 it",
+			     path);
 	return fd_take(&fd);
 }
 
@@ -99,7 +100,7 @@ void state_end(struct state_iter *it)
 static int by_prefix(const struct state *st, const char *word, char id[ID_MAX + 1])
 {
 	struct state_iter *it = state_boxes(st);
-	const char *one;
+	const char *one = NULL;
 	int found = 0, r;
 
 	if (!it)

@@ -1,7 +1,7 @@
 /*
  * The state directory is the database: readers take no lock, writers publish by rename.
  *
- *   STATE/img/layer/DIGEST/{meta,data,info}  img/name/NAME/TAG  img/image/DIGEST  img/tmp/  img/lock
+ *   STATE/img/layer/DIGEST/{meta,data,info}  img/name/NAME/TAG  img/image/DIGEST  img/tmp/ img/lock
  *   STATE/box/ID/{spec,upper,work,log/,end}  STATE/name/NAME -> ID   STATE/slot/N -> ID
  *   RUN/box/ID/{lock,state,ctl}  RUN/layer/DIGEST (mount)  RUN/dev (mount)  RUN/seccomp/
  */
@@ -11,7 +11,7 @@
 
 struct state {
 	struct conf conf;
-	int state;   /* directory fds; open for the life of the tool */
+	int state; /* directory fds; open for the life of the tool */
 	int run;
 	int box;     /* STATE/box */
 	int run_box; /* RUN/box */
