@@ -9,10 +9,9 @@ struct buf {
 	size_t cap;
 };
 
-#define BUF_INIT  \
-	{         \
-		0 \
-	}
+/* clang-format off */
+#define BUF_INIT {0}
+/* clang-format on */
 #define autobuf __attribute__((cleanup(buf_free))) struct buf
 
 /* Out of memory ends the process (there is no sensible way on for a small tool): no errors. */

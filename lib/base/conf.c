@@ -56,7 +56,7 @@ static int set(struct conf *c, size_t k, const char *what, const char *val)
 	case PATH:
 		if (val[0] != '/')
 			return failx("%s '%s' is not an absolute path", what, val);
-		/* fall through */
+		__attribute__((fallthrough));
 	case WORD:
 		*(const char **)to = xstrdup(val);
 		return 0;
@@ -128,7 +128,6 @@ int conf_load(struct conf *c)
 			return -1;
 	}
 	if (c->id_base < 65536 || c->id_base + c->max_boxes * 65536 > 0xffffffff)
-		return failx(
-			"id_base and max_boxes: the ranges must lie between 65536 and 4294967294");
+		return failx("id_base and max_boxes: ids must lie between 65536 and 4294967294");
 	return 0;
 }

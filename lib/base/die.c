@@ -28,7 +28,8 @@ void die_init(const char *argv0)
 			_exit(EX_SBX);
 }
 
-static int remember(int code, int err, const char *fmt, va_list ap)
+static int __attribute__((format(printf, 3, 0)))
+remember(int code, int err, const char *fmt, va_list ap)
 {
 	int n = vsnprintf(last.text, sizeof(last.text), fmt, ap);
 

@@ -16,7 +16,6 @@ int id_node_valid(const char *s);  /* 1-48 of a-z 0-9 - _, first one a letter or
 int id_label_valid(const char *s); /* a name a person gives: 1-63 of A-Z a-z 0-9 . _ - */
 const char *id_tail(const char *id);
 
-/* This node's name: SBX_NODE, or the host name's first label made valid. fail() if SBX_NODE is bad.
- */
+/* This node's name: SBX_NODE (fail() if it is bad), or the host name's first label made valid. */
 int id_this_node(char out[ID_NODE_MAX + 1]);
 #endif

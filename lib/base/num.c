@@ -11,13 +11,12 @@
 
 int num_u64(const char *what, const char *s, uint64_t max, uint64_t *out)
 {
-	char *end;
 	unsigned long long v;
 
-	errno = 0;
-	v = isdigit((unsigned char)*s) ? strtoull(s, &end, 10) : 0;
-	if (!isdigit((unsigned char)*s) || *end)
+	if (!*s || s[strspn(s, "0123456789")])
 		return failx("%s '%s' is not a whole number", what, s);
+	errno = 0;
+	v = strtoull(s, NULL, 10);
 	if (errno || v > max)
 		return failx("%s '%s' is too large (at most %llu)", what, s,
 			     (unsigned long long)max);
@@ -25,8 +24,7 @@ int num_u64(const char *what, const char *s, uint64_t max, uint64_t *out)
 	return 0;
 }
 
-/* Reads "12" or "1.25" as a multiple of UNIT; leaves *s behind it. -1 if there is none or too big.
- */
+/* Reads "12" or "1.25" as a multiple of UNIT; leaves *s behind it. -1: none, or too big. */
 static int scaled(const char **s, uint64_t unit, uint64_t *out)
 {
 	uint64_t whole = 0, part = 0, div = 1;

@@ -12,7 +12,8 @@ int num_duration(const char *what, const char *s, uint64_t *ms);
 /* CPUs as 0.5 or 2 to thousandths of a CPU, at least 1. */
 int num_milli(const char *what, const char *s, uint64_t *milli);
 
-enum { NUM_TEXT = 32 };					  /* room every formatter below needs */
+/* Room every formatter below needs. */
+enum { NUM_TEXT = 32 };
 char *num_fmt_size(char out[NUM_TEXT], uint64_t bytes);	  /* 1.5G */
 char *num_fmt_duration(char out[NUM_TEXT], uint64_t ms);  /* 2h05m */
 char *num_fmt_time(char out[NUM_TEXT], uint64_t unix_ms); /* 2026-02-03T04:05:06.789Z */

@@ -52,8 +52,7 @@ static void help(const struct opt_tool *t)
 	printf("\nManual: man %s\n", prog);
 }
 
-/* letter TAB long TAB argument TAB help, then "operand TAB kind": read by the completion scripts.
- */
+/* letter TAB long TAB argument TAB help, then "operand TAB kind": for the completion scripts. */
 static void list_opts(const struct opt_tool *t)
 {
 	const struct opt *lists[2] = {t->opts, common};

@@ -121,14 +121,11 @@ static const char *field_text(const struct rec *r, int col, char out[NUM_TEXT])
 /* Length of the valid UTF-8 sequence at S (N bytes left), 0 if there is none (RFC 3629). */
 static size_t utf8(const unsigned char *s, size_t n)
 {
-	size_t len = s[0] < 0x80   ? 1
-		     : s[0] < 0xc2 ? 0
-		     : s[0] < 0xe0 ? 2
-		     : s[0] < 0xf0 ? 3
-		     : s[0] < 0xf5 ? 4
-				   : 0;
+	size_t len = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
 
-	if (!len || len > n)
+	if (s[0] < 0x80)
+		return 1;
+	if (s[0] < 0xc2 || s[0] > 0xf4 || len > n)
 		return 0;
 	for (size_t i = 1; i < len; i++)
 		if ((s[i] & 0xc0) != 0x80)

@@ -26,13 +26,13 @@ struct rec_opts {
 };
 
 /* For a tool's option table. */
-#define REC_OPTIONS(o)                                                                        \
-	{'o', "cols", "COLS", OPT_STR, &(o).cols, "these columns, between commas"},           \
-		{'H', "header", NULL, OPT_FLAG, &(o).header, "a header line first"},          \
-		{'0', "null", NULL, OPT_FLAG, &(o).nul, "end records with NUL, not newline"}, \
-	{                                                                                     \
-		0, "json", NULL, OPT_FLAG, &(o).json, "JSON Lines"                            \
-	}
+/* clang-format off */
+#define REC_OPTIONS(o) \
+	{'o', "cols", "COLS", OPT_STR, &(o).cols, "these columns, between commas"}, \
+	{'H', "header", NULL, OPT_FLAG, &(o).header, "a header line first"}, \
+	{'0', "null", NULL, OPT_FLAG, &(o).nul, "end records with NUL, not newline"}, \
+	{0, "json", NULL, OPT_FLAG, &(o).json, "JSON Lines"}
+/* clang-format on */
 
 struct rec;
 

@@ -100,7 +100,7 @@ void state_end(struct state_iter *it)
 static int by_prefix(const struct state *st, const char *word, char id[ID_MAX + 1])
 {
 	struct state_iter *it = state_boxes(st);
-	const char *one;
+	const char *one = NULL;
 	int found = 0, r;
 
 	if (!it)
