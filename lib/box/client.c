@@ -195,3 +195,15 @@ int box_remove(const struct state *st, const char *id)
 		slot_each(st, drop_slot, arg);
 	return fd_rmtree(st->run_box, id);
 }
+
+int box_remove_wait(const struct state *st, const char *id)
+{
+	int r;
+
+	/* A keeper whose connection has closed still holds the lock for a moment, and so does another
+	 * sbx-stop or sbx-reap that is at the same box. */
+	for (int tries = 0; (r = box_remove(st, id)) < 0 && errno == EWOULDBLOCK && tries < 2000;
+	     tries++)
+		usleep(5000);
+	return r;
+}

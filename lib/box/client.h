@@ -33,6 +33,8 @@ void box_end(const struct state *st, const char *id, struct kv *end);
  * repeated from any point at which it was cut off.
  */
 int box_remove(const struct state *st, const char *id);
+/* The same, but waits up to 10 s for one that holds the lock and is about to let go. */
+int box_remove_wait(const struct state *st, const char *id);
 
 /* Asks the keeper to end the box; returns the open connection, -1 if there is no keeper any more.
  */

@@ -156,12 +156,23 @@ static int take_name(const struct state *st, const char *name, const char *id)
 	return failx("the name '%s' is taken by box '%s'", name, owner);
 }
 
-/* The run directory and its lock come first: whoever meets a part of the box sees it is being made.
- */
+/* The lock of a run directory just made; -1 if a reap came between and took it for a leftover. */
+static int lock_new(const struct state *st, const char *id)
+{
+	autofd dir = openat(st->run_box, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	autofd lock = dir < 0 ? -1 : lock_take(dir, "lock", LOCK_TRY);
+	struct stat mine, there;
+
+	if (lock < 0 || fstat(dir, &mine) < 0 || fstatat(st->run_box, id, &there, 0) < 0)
+		return -1;
+	return mine.st_ino == there.st_ino ? fd_take(&lock) : -1;
+}
+
+/* The run directory and its lock come first: whoever meets a part of the box sees it is being made. */
 static int claim_id(const struct state *st, char id[ID_MAX + 1])
 {
 	for (int tries = 0; tries < 100; tries++) {
-		autofd dir = -1;
+		int lock;
 
 		if (id_new(id, st->conf.node) < 0)
 			return -1;
@@ -170,10 +181,11 @@ static int claim_id(const struct state *st, char id[ID_MAX + 1])
 				continue;
 			return fail("cannot make the run directory of a box");
 		}
-		dir = fd_dir(st->run_box, id, 0);
-		return dir < 0 ? -1 : lock_take(dir, "lock", LOCK_TRY);
+		lock = lock_new(st, id);
+		if (lock >= 0)
+			return lock;
 	}
-	return failx("cannot find a free ID");
+	return failx("cannot claim an ID for a box");
 }
 
 static int no_space(const struct state *st)
@@ -235,9 +247,7 @@ void box_undo(const struct state *st, const char *id)
 
 	if (ctl >= 0)
 		box_stop_wait(ctl, id, 10000);
-	/* A keeper that has said why it failed holds the lock for a moment more. */
-	for (int tries = 0; box_remove(st, id) < 0 && errno == EWOULDBLOCK && tries < 400; tries++)
-		usleep(5000);
+	(void)box_remove_wait(st, id);
 }
 
 /* Takes a failed box back; the failure to report is the first one. */

@@ -31,6 +31,8 @@ static int put_state(struct keeper *k, const char *state)
 	kv_put_file(&b, "state", state);
 	snprintf(num, sizeof(num), "%d", k->run.pid);
 	kv_put_file(&b, "pid", num);
+	snprintf(num, sizeof(num), "%d", getpid());
+	kv_put_file(&b, "keeper", num);
 	snprintf(num, sizeof(num), "%llu", (unsigned long long)num_now_ms());
 	kv_put_file(&b, "since_ms", num);
 	return fd_replace(k->rundir, "state", b.p, b.len, 0);

@@ -27,6 +27,17 @@ const char *spec_label(const struct spec *s, const char *key)
 	return NULL;
 }
 
+int spec_has_label(const struct spec *s, const char *label)
+{
+	const char *eq = strchr(label, '=');
+	autofree char *key = xstrdup(label);
+	const char *val;
+
+	key[strcspn(key, "=")] = 0;
+	val = spec_label(s, key);
+	return val && (!eq || !strcmp(val, eq + 1));
+}
+
 void spec_free(struct spec *s)
 {
 	kv_free(&s->kv);

@@ -31,6 +31,8 @@ enum { SPEC_IDS = 65536 };
 const char *spec_next(const struct spec *s, const char *key, size_t *i);
 const char *spec_label(const struct spec *s, const char *key); /* NULL if the box has none */
 
+int spec_has_label(const struct spec *s, const char *label); /* K: any value, K=V: that one */
+
 int spec_load(const struct state *st, const char *id, struct spec *s); /* ENOENT kept in errno */
 void spec_free(struct spec *s);
 #define autospec __attribute__((cleanup(spec_free))) struct spec
