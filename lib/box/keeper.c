@@ -201,7 +201,7 @@ static void bury(struct keeper *k)
 
 	waitpid(k->run.pid, &status, 0);
 	if (!k->cause)
-		k->cause = cgroup_oom_kills(&k->run.cgroup) ? "oom" : "init-died";
+		k->cause = cgroup_home_oom_kills(&k->run.cgroup) ? "oom" : "init-died";
 	k->stopping = 1;
 	for (int i = 0; i < k->nconn; i++)
 		if (k->conn[i].fd >= 0 && k->conn[i].settle_us)

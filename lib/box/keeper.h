@@ -9,6 +9,13 @@
 #include "box/spec.h"
 #include "store/state.h"
 
+struct slot {
+	struct cgroup cg;
+	char name[16];
+	int used;   /* a command is begun in it; free again when it has ended and the group is empty */
+	int killed; /* never to be used again: see take_slot */
+};
+
 enum conn_kind { CONN_NEW, CONN_EXEC, CONN_WAIT, CONN_STOP };
 
 struct conn {
@@ -16,16 +23,11 @@ struct conn {
 	enum conn_kind kind;
 	int peer;	 /* pidfd of the client, to end one that holds a dead command; -1 unknown */
 	uint64_t seq;	 /* EXEC: the command; WAIT: what is waited for, 0: the box */
-	int slot;	 /* EXEC: index into slots */
+	struct slot *slot;  /* EXEC: where it runs */
 	struct kv ended; /* EXEC: an end that may turn out to be the box's (see keeper_request.c) */
 	uint64_t settle_us; /* when it is taken for what it says; 0: no such end */
 };
 
-struct slot {
-	struct cgroup cg;
-	int used; /* a command is begun in it; free again when it has ended and the group is empty
-		   */
-};
 
 struct keeper {
 	struct spec spec;
@@ -35,8 +37,8 @@ struct keeper {
 	int boxdir, rundir, logfd, ctl;
 	struct conn *conn;
 	int nconn;
-	struct slot *slot;
-	int nslot;
+	struct slot **slot;
+	int nslot, slots_made;
 	int drain[64]; /* pipes that background processes still hold: read and dropped */
 	int ndrain;
 	uint64_t seq; /* of the last record */

@@ -45,22 +45,34 @@ static void answer_ok(struct conn *c)
 	answer(c, &b, NULL, 0);
 }
 
-/* A slot nothing lives in, or a new one; -1 after fail(). */
-static int take_slot(struct keeper *k)
+/*
+ * A slot nothing lives in, or a new one; NULL after fail(). A group that was killed once is not used
+ * again: since Linux 6.14 a process cloned into it is killed on the spot (the kill counter it
+ * compares is its parent group's).
+ */
+static struct slot *take_slot(struct keeper *k)
 {
-	char name[16];
-	int i;
+	struct slot *s;
 
-	for (i = 0; i < k->nslot; i++)
-		if (!k->slot[i].used && cgroup_populated(&k->slot[i].cg) == 0)
-			return i;
-	snprintf(name, sizeof(name), "%d", i);
-	k->slot = xrealloc(k->slot, (size_t)(i + 1) * sizeof(*k->slot));
-	if (cgroup_slot(&k->run.cgroup, name, &k->slot[i].cg) < 0)
-		return -1;
-	k->slot[i].used = 0;
-	k->nslot = i + 1;
-	return i;
+	for (int i = 0; i < k->nslot; i++) {
+		s = k->slot[i];
+		if (s->used || cgroup_populated(&s->cg) != 0)
+			continue;
+		if (!s->killed)
+			return s;
+		cgroup_slot_remove(&k->run.cgroup, s->name, &s->cg);
+		k->slot[i--] = k->slot[--k->nslot];
+		free(s);
+	}
+	s = xcalloc(1, sizeof(*s));
+	snprintf(s->name, sizeof(s->name), "%d", k->slots_made++);
+	if (cgroup_slot(&k->run.cgroup, s->name, &s->cg) < 0) {
+		free(s);
+		return NULL;
+	}
+	k->slot = xrealloc(k->slot, (size_t)(k->nslot + 1) * sizeof(struct slot *));
+	k->slot[k->nslot++] = s;
+	return s;
 }
 
 static void copy_pairs(struct buf *b, const struct kv *from, const char *const *keys)
@@ -76,14 +88,15 @@ static void exec_begin(struct keeper *k, struct conn *c, const struct kv *req)
 	static const char *const keys[] = {"argv",   "argv_cut", "user", "cwd",
 					   "detach", "tty",	 "by",	 NULL};
 	autobuf b = BUF_INIT;
-	int slot = take_slot(k), fds[PROTO_FD_PIDS + 1], n;
+	struct slot *slot = take_slot(k);
+	int fds[PROTO_FD_PIDS + 1], n;
 	const struct cgroup *cg;
 
-	if (slot < 0) {
+	if (!slot) {
 		answer_error(c, EX_SBX, fail_text());
 		return;
 	}
-	cg = &k->slot[slot].cg;
+	cg = &slot->cg;
 	log_start(&b, k->seq + 1, "exec");
 	copy_pairs(&b, req, keys);
 	if (log_append(k->logfd, &b) < 0) {
@@ -93,7 +106,7 @@ static void exec_begin(struct keeper *k, struct conn *c, const struct kv *req)
 	c->kind = CONN_EXEC;
 	c->seq = ++k->seq;
 	c->slot = slot;
-	k->slot[slot].used = 1;
+	slot->used = 1;
 	k->running++;
 	fds[PROTO_FD_PID1] = k->run.pidfd;
 	fds[PROTO_FD_V2] = cg->v2;
@@ -133,7 +146,9 @@ static void exec_end(struct keeper *k, struct conn *c, const struct kv *end)
 	copy_pairs(&b, end, keys);
 	log_append(k->logfd, &b); /* a full disk: the command has ended all the same */
 	tell_waiters(k, c->seq, end, keys);
-	k->slot[c->slot].used = 0;
+	if (!strcmp(kv_str(end, "end", ""), "timeout"))
+		c->slot->killed = 1;
+	c->slot->used = 0;
 	c->kind = CONN_NEW;
 	if (!--k->running)
 		k->idle_since_us = num_mono_us();
@@ -145,7 +160,7 @@ static void exec_end_as(struct keeper *k, struct conn *c, const char *how)
 	autobuf b = BUF_INIT;
 	struct cgroup_usage u;
 
-	cgroup_usage(&k->slot[c->slot].cg, &u);
+	cgroup_usage(&c->slot->cg, &u);
 	kv_put_line(&b, "end", how);
 	kv_put_num(&b, "mem_peak", u.mem_peak);
 	if (!kv_parse_line(&end, "end", b.p, b.len))
@@ -283,7 +298,8 @@ void keeper_drop(struct keeper *k, struct conn *c)
 	if (c->kind == CONN_EXEC && c->settle_us) {
 		keeper_settle(k, c, 0);
 	} else if (c->kind == CONN_EXEC) {
-		cgroup_kill(&k->slot[c->slot].cg);
+		c->slot->killed = 1;
+		cgroup_kill(&c->slot->cg);
 		exec_end_as(k, c, k->stopping ? "box-died" : "client-gone");
 	}
 	fd_close(&c->fd);

@@ -196,6 +196,14 @@ int cgroup_slot(const struct cgroup *box, const char *name, struct cgroup *slot)
 	return -1;
 }
 
+void cgroup_slot_remove(const struct cgroup *box, const char *name, struct cgroup *slot)
+{
+	cgroup_close(slot);
+	unlinkat(box->v2, name, AT_REMOVEDIR);
+	if (box->mem >= 0)
+		unlinkat(box->mem, name, AT_REMOVEDIR);
+}
+
 int cgroup_home(const struct cgroup *box, struct cgroup *home)
 {
 	if (box->mem < 0)
@@ -294,6 +302,12 @@ int cgroup_usage(const struct cgroup *cg, struct cgroup_usage *u)
 	u->oom_kills = read_key(cg->mem, "memory.oom_control", "oom_kill", 0);
 	u->tasks = read_key(cg->pids, "pids.current", "", 0);
 	return 0;
+}
+
+uint64_t cgroup_home_oom_kills(const struct cgroup *box)
+{
+	return box->mem < 0 ? read_key(box->v2, "init/memory.events", "oom_kill", 0)
+			    : read_key(box->mem, "memory.oom_control", "oom_kill", 0);
 }
 
 uint64_t cgroup_oom_kills(const struct cgroup *box)

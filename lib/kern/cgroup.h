@@ -47,6 +47,9 @@ int cgroup_open(const struct cgroup_tree *t, const char *name, struct cgroup *cg
 void cgroup_close(struct cgroup *cg);
 int cgroup_set_limits(const struct cgroup *cg, const struct cgroup_limits *l);
 
+/* Closes and removes an empty slot; one that is not empty after all goes with the box. */
+void cgroup_slot_remove(const struct cgroup *box, const char *name, struct cgroup *slot);
+
 /*
  * Where pid 1 of a box lives: on v1 the box's own group; on v2 a leaf, because processes may be
  * only in leaves once a group hands a controller down (cgroup-v2.rst). Call it before any
@@ -66,6 +69,7 @@ int cgroup_populated(const struct cgroup *cg); /* 1, 0, or -1 with errno */
 int cgroup_wait_empty(const struct cgroup *cg, int timeout_ms);
 
 int cgroup_usage(const struct cgroup *cg, struct cgroup_usage *u);
+uint64_t cgroup_home_oom_kills(const struct cgroup *box); /* of pid 1 and what it had forked */
 uint64_t cgroup_oom_kills(const struct cgroup *box); /* of a box and its slots, ever */
 void cgroup_reset_peak(
 	const struct cgroup *cg); /* where the kernel can; else the peak is since birth */
