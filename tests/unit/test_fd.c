@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "tap.h"
 
-static char top[] = "/tmp/test_fd.XXXXXX";
+static char top[] = "/dev/shm/test_fd.XXXXXX";
 static int at;
 
 static void touch(int dir, const char *name)
@@ -17,6 +17,12 @@ static void touch(int dir, const char *name)
 	autofd fd = openat(dir, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
 	if (fd < 0)
+		perror(name);
+}
+
+static void slink(const char *target, int dir, const char *name)
+{
+	if (symlinkat(target, dir, name) < 0)
 		perror(name);
 }
 
@@ -74,11 +80,12 @@ static void links(void)
 	autofd out = fd_dir(at, "out", 1), in = fd_dir(at, "in", 1), sub = -1;
 
 	touch(out, "keep");
-	symlinkat("../out", in, "dirlink");
-	symlinkat("/", in, "root");
-	symlinkat("nowhere", in, "dangling");
-	symlinkat("in", in, "..."); /* an odd name */
-	linkat(out, "keep", in, "hard", 0);
+	slink("../out", in, "dirlink");
+	slink("/", in, "root");
+	slink("nowhere", in, "dangling");
+	slink("in", in, "..."); /* an odd name */
+	if (linkat(out, "keep", in, "hard", 0) < 0)
+		perror("hard");
 	mknodat(in, "fifo", S_IFIFO | 0600, 0);
 	mkdirat(in, "\n-rf *", 0700);
 	mkdirat(in, "closed", 0700);
@@ -88,7 +95,7 @@ static void links(void)
 	is_num(fd_rmtree(at, "in"), 0, "links, specials, a closed directory");
 	ok(absent("in"), "are gone");
 	ok(!faccessat(out, "keep", F_OK, 0), "what links pointed to stays");
-	symlinkat("out", at, "l");
+	slink("out", at, "l");
 	is_num(fd_rmtree(at, "l"), 0, "a link as the top");
 	ok(absent("l") && !absent("out"), "the link alone goes");
 	touch(at, "plain");
@@ -128,7 +135,7 @@ static void replace(void)
 	ok(absent("r.new"), "nothing is left beside it");
 	ok(!fstatat(at, "r", &st, 0) && (st.st_mode & 0777) == 0600, "its mode");
 	touch(at, "victim");
-	symlinkat("victim", at, "v.new");
+	slink("victim", at, "v.new");
 	is_num(fd_replace(at, "v", "x", 1, 0), -1, "a link under the new name is not followed");
 	fstatat(at, "victim", &st, 0);
 	is_num(st.st_size, 0, "its target is untouched");
@@ -192,7 +199,7 @@ static void paths(void)
 	is_num(fd_mkdirs(deeper, 0755), 0, "again");
 	snprintf(deeper, sizeof(deeper), "%s/r/x", top);
 	is_num(fd_mkdirs(deeper, 0755), -1, "below a file");
-	symlinkat("/", at, "rootlink");
+	slink("/", at, "rootlink");
 	fd = fd_openat2(at, "rootlink/etc", O_RDONLY, 0, RESOLVE_BENEATH);
 	ok(fd == -1 && errno == EXDEV, "openat2 stays beneath");
 	fd = fd_openat2(at, "a/b", O_RDONLY | O_DIRECTORY, 0, RESOLVE_BENEATH);

@@ -103,7 +103,7 @@ static void table(void)
 	rec_close(r);
 	n = read(master, got, sizeof(got) - 1);
 	got[n < 0 ? 0 : n] = 0;
-	is_str(got, "ID        MEM   WALL\r\n?[31mred  1.5K  1m00s\r\n", "a table on a terminal");
+	is_str(got, "ID         MEM   WALL\r\n?[31mred  1.5K  1m00s\r\n", "a table on a terminal");
 	fclose(out);
 	close(master);
 }

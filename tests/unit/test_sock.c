@@ -62,14 +62,14 @@ static void hostile(int a, int b)
 		struct cmsghdr align;
 		char space[CMSG_SPACE(sizeof(int) * MANY)];
 	} ctl = {{0}};
-	struct iovec iov = {.iov_base = "x", .iov_len = 1};
+	char byte = 0;
+	struct iovec iov = {.iov_base = &byte, .iov_len = 1};
 	struct msghdr m = {.msg_iov = &iov,
 			   .msg_iovlen = 1,
 			   .msg_control = ctl.space,
 			   .msg_controllen = sizeof(ctl.space)};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 	int fds[SOCK_FDS], many[MANY], n, before = open_fds();
-	char byte;
 
 	for (int i = 0; i < MANY; i++)
 		many[i] = 0;
