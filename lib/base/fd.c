@@ -189,7 +189,7 @@ static int sweep(int fd, dev_t dev)
 	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *e;
-	int sub = -1;
+	int sub = -1, err;
 
 	if (!d) {
 		if (copy >= 0)
@@ -201,8 +201,14 @@ static int sweep(int fd, dev_t dev)
 
 		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
 			continue;
-		if (e->d_type != DT_DIR && !unlinkat(fd, e->d_name, 0))
-			continue;
+		if (e->d_type != DT_DIR) {
+			if (!unlinkat(fd, e->d_name, 0) || errno == ENOENT)
+				continue;
+			if (errno != EISDIR) {
+				sub = -2;
+				break;
+			}
+		}
 		if (!unlinkat(fd, e->d_name, AT_REMOVEDIR) || errno == ENOENT)
 			continue;
 		if (errno != ENOTEMPTY && errno != EEXIST) {
@@ -220,7 +226,9 @@ static int sweep(int fd, dev_t dev)
 	}
 	if (sub == -1 && errno)
 		sub = -2;
+	err = errno;
 	closedir(d);
+	errno = err;
 	return sub;
 }
 

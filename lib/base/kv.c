@@ -59,6 +59,9 @@ size_t kv_unescape(char *s, size_t n)
 		case 'r':
 			*to++ = '\r';
 			break;
+		case 's':
+			*to++ = ' ';
+			break;
 		case '0':
 			*to++ = 0;
 			break;
@@ -184,9 +187,17 @@ uint64_t kv_u64(const struct kv *kv, const char *key, uint64_t absent)
 
 void kv_put_file(struct buf *b, const char *key, const char *val)
 {
+	size_t n = strlen(val);
+	int first = n && val[0] == ' ', last = n > 1 && val[n - 1] == ' ';
+
 	buf_str(b, key);
 	buf_add(b, " = ", 3);
-	kv_escape(b, val, strlen(val));
+	/* The parser trims plain blanks. */
+	if (first)
+		buf_add(b, "\\s", 2);
+	kv_escape(b, val + first, n - (size_t)first - (size_t)last);
+	if (last)
+		buf_add(b, "\\s", 2);
 	buf_chr(b, '\n');
 }
 

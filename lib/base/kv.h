@@ -2,7 +2,8 @@
  * Keys and values, in two spellings of the same thing:
  *   a file   "key = value" a line, '#' comments, no sections (spec, state, end, sbx.conf)
  *   a line   "key=value" pairs between tabs (log records, messages to sbx-keep, status records)
- * Values are escaped: \t \n \r \\ and \0 stand for these bytes, all others stand for themselves.
+ * Values are escaped: \t \n \r \\ and \0 stand for these bytes, \s for a blank (a file's parser trims
+ * plain ones around a value); all others stand for themselves.
  * A key may come again (lists); order is kept.
  */
 #ifndef BASE_KV_H

@@ -134,7 +134,8 @@ char *num_fmt_size(char out[NUM_TEXT], uint64_t bytes)
 	double v = (double)bytes;
 	int i = 0;
 
-	for (; v >= 1024 && units[i + 1]; i++)
+	/* From 1023.5 on, "1024K" would be printed. */
+	for (; v >= (i ? 1023.5 : 1024) && units[i + 1]; i++)
 		v /= 1024;
 	snprintf(out, NUM_TEXT, i && v < 9.95 ? "%.1f%c" : "%.0f%c", v, units[i]);
 	return out;
