@@ -33,10 +33,28 @@ int image_hold(const struct state *st)
 	return image_make(st) < 0 ? -1 : lock_take(st->state, "img/lock", LOCK_SHARED);
 }
 
+/* An image with a name needs no other hold. 1 yes, 0 no, -1 after fail(). */
+static int has_name(const struct state *st, const char *digest)
+{
+	struct image_name *v;
+	int found = 0;
+	size_t n;
+
+	if (image_names(st, &v, &n) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		found |= !strcmp(v[i].digest, digest);
+	free(v);
+	return found;
+}
+
 int image_set_name(const struct state *st, const char *name, const char *tag, const char *digest)
 {
 	char dir[IMAGE_PATH], path[IMAGE_PATH], text[IMAGE_DIGEST + 2];
+	int r = name ? 0 : has_name(st, digest);
 
+	if (r)
+		return r < 0 ? -1 : 0;
 	if (image_name_path(name ? name : IMAGE_NONE, NULL, dir) < 0 ||
 	    image_name_path(name ? name : IMAGE_NONE, name ? tag : digest, path) < 0)
 		return -1;

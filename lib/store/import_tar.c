@@ -74,6 +74,9 @@ static int acl(struct import *im, struct archive_entry *e, struct tree_inode *in
 
 			if (acl_tag(tag) != order[i])
 				continue;
+			/* libarchive puts the owning group's rights into the mode; it is the mask's. */
+			if (order[i] == 0x10 && type == ARCHIVE_ENTRY_ACL_TYPE_ACCESS)
+				ino->mode = (ino->mode & ~070u) | (uint32_t)(permset & 7) << 3;
 			if (order[i] != 0x02 && order[i] != 0x08)
 				a.id = UINT32_MAX;
 			else if (id < 0)
