@@ -10,28 +10,18 @@
 #include "base/die.h"
 #include "store/image.h"
 
-static void load_state_file(const struct state *st, struct view *v)
-{
-	char path[ID_MAX + 8];
-	autokv kv = {0};
-
-	snprintf(path, sizeof(path), "%s/state", v->id);
-	if (kv_load(&kv, st->run_box, path) < 0)
-		return;
-	v->pid = kv_u64(&kv, "pid", 0);
-	v->since_ms = kv_u64(&kv, "since_ms", 0);
-}
-
 int view_load(const struct state *st, const char *id, struct view *v)
 {
+	autokv kv = {0};
+
 	memset(v, 0, sizeof(*v));
 	snprintf(v->id, sizeof(v->id), "%s", id);
-	v->state = box_state(st, id);
+	v->state = box_state_load(st, id, &kv);
+	v->pid = kv_u64(&kv, "pid", 0);
+	v->since_ms = kv_u64(&kv, "since_ms", 0);
 	if (v->state == BOX_DEAD) {
 		box_end(st, id, &v->end);
 		v->since_ms = kv_u64(&v->end, "time_ms", 0);
-	} else if (v->state != BOX_CREATING) {
-		load_state_file(st, v);
 	}
 	errno = 0;
 	if (!spec_load(st, id, &v->spec)) {
