@@ -119,8 +119,9 @@ int fd_read_file(int at, const char *path, size_t max, struct buf *b)
 	buf_clear(b);
 	if (fd < 0)
 		return fail("cannot open '%s'", path);
-	for (;;) {
-		ssize_t k = read(fd, buf_room(b, 4096), 4096);
+	/* The first step is small, as most files are: malloc maps memory for large pieces anew. */
+	for (size_t step = 1024;; step = 4096) {
+		ssize_t k = read(fd, buf_room(b, step), step);
 
 		if (k < 0 && errno == EINTR)
 			continue;

@@ -27,20 +27,26 @@ const char *box_state_name(enum box_state s)
 	return names[s];
 }
 
-enum box_state box_state(const struct state *st, const char *id)
+enum box_state box_state_load(const struct state *st, const char *id, struct kv *kv)
 {
 	char path[ID_MAX + 8];
-	autokv kv = {0};
 	const char *name;
 
 	snprintf(path, sizeof(path), "%s/lock", id);
 	if (lock_held(st->run_box, path) != 1)
 		return BOX_DEAD;
 	snprintf(path, sizeof(path), "%s/state", id);
-	if (kv_load(&kv, st->run_box, path) < 0)
+	if (kv_load(kv, st->run_box, path) < 0)
 		return BOX_CREATING;
-	name = kv_str(&kv, "state", "");
+	name = kv_str(kv, "state", "");
 	return !strcmp(name, "running") ? BOX_RUNNING : BOX_STOPPING;
+}
+
+enum box_state box_state(const struct state *st, const char *id)
+{
+	autokv kv = {0};
+
+	return box_state_load(st, id, &kv);
 }
 
 void box_end(const struct state *st, const char *id, struct kv *end)

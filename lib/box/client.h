@@ -24,6 +24,8 @@ enum box_state { BOX_CREATING, BOX_RUNNING, BOX_STOPPING, BOX_DEAD };
 const char *box_state_name(enum box_state s);
 /* How the box is, from its directory alone: no process of it is asked. */
 enum box_state box_state(const struct state *st, const char *id);
+/* The same, with its state file (pid, since_ms) in KV; empty for one that is dead or not begun. */
+enum box_state box_state_load(const struct state *st, const char *id, struct kv *kv);
 /* Its end file: cause, time_ms ...; a box without one that is dead was "lost". */
 void box_end(const struct state *st, const char *id, struct kv *end);
 
