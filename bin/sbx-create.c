@@ -55,24 +55,6 @@ static const struct opt_tool tool = {
 	.operand = "",
 };
 
-/* K alone takes the caller's value, as docker's -e does; one that is not set is left out. */
-static void fill_env(void)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < want.env.n; i++) {
-		const char *e = want.env.v[i];
-
-		if (*e == '=' || !*e)
-			opt_misuse("--env '%s' is not K=V", e);
-		if (!strchr(e, '='))
-			e = getenv(e) ? xasprintf("%s=%s", e, getenv(e)) : NULL;
-		if (e)
-			want.env.v[n++] = e;
-	}
-	want.env.n = n;
-}
-
 static void check(int operands)
 {
 	if (operands)
@@ -182,7 +164,7 @@ int main(int argc, char **argv)
 	int first = opt_parse(&tool, argc, argv), hold, code;
 
 	check(argc - first);
-	fill_env();
+	opt_env(&want.env);
 	if (state_open(&st, 1) < 0)
 		die();
 	fill_from_conf(&st.conf);

@@ -16,14 +16,18 @@
 #include "base/fd.h"
 #include "base/num.h"
 #include "base/opt.h"
-#include "box/exec_many.h"
+#include "base/rec.h"
+#include "box/many.h"
 #include "box/runner.h"
 
 static struct opt_list env;
 static struct command cmd = {.in = 0, .out = 1, .err = 2};
 static const char *status_file;
 static uint64_t status_fd = UINT64_MAX, max_output = UINT64_MAX;
-static struct exec_many many = {.jobs = 1};
+static int prefix, no_stdin, bad;
+static uint64_t jobs = 1;
+static struct rec_opts rec_opts;
+static struct rec *rec;
 
 static const struct opt opts[] = {
 	{'u', "user", "USER", OPT_STR, &cmd.user, "NAME|UID[:GROUP] in the box"},
@@ -33,15 +37,14 @@ static const struct opt opts[] = {
 	 "end its whole tree after this time"},
 	{'T', "tty", NULL, OPT_FLAG, &cmd.tty, "give it a terminal"},
 	{'d', "detach", NULL, OPT_FLAG, &cmd.detach, "print its number and leave it running"},
-	{0, "no-stdin", NULL, OPT_FLAG, &many.no_stdin,
+	{0, "no-stdin", NULL, OPT_FLAG, &no_stdin,
 	 "do not read standard input (in while-read loops)"},
 	{0, "max-output", "SIZE", OPT_SIZE, &max_output, "how much of each stream the log keeps"},
 	{0, "status", "FILE", OPT_STR, &status_file, "write the status record there"},
 	{0, "status-fd", "FD", OPT_COUNT, &status_fd, "write it to this descriptor"},
-	{'j', "jobs", "JOBS", OPT_COUNT, &many.jobs, "with '-': boxes at a time (1)"},
-	{0, "prefix", NULL, OPT_FLAG, &many.prefix,
-	 "with '-': print output, the ID before each line"},
-	REC_OPTIONS(many.rec),
+	{'j', "jobs", "JOBS", OPT_COUNT, &jobs, "with '-': boxes at a time (1)"},
+	{0, "prefix", NULL, OPT_FLAG, &prefix, "with '-': print output, the ID before each line"},
+	REC_OPTIONS(rec_opts),
 	{0},
 };
 
@@ -52,25 +55,6 @@ static const struct opt_tool tool = {
 	.operands = 1,
 	.operand = "ID",
 };
-
-/* K alone takes the caller's value; one that is not set is left out. */
-static void fill_env(void)
-{
-	const char **v = xcalloc(env.n + 1, sizeof(*v));
-	size_t n = 0;
-
-	for (size_t i = 0; i < env.n; i++) {
-		const char *e = env.v[i];
-
-		if (!*e || *e == '=')
-			opt_misuse("--env '%s' is not K=V", e);
-		if (!strchr(e, '='))
-			e = getenv(e) ? xasprintf("%s=%s", e, getenv(e)) : NULL;
-		if (e)
-			v[n++] = e;
-	}
-	cmd.env = v;
-}
 
 /* Opened before the command runs: that it cannot be written should cost no work. */
 static int open_status(void)
@@ -166,6 +150,91 @@ static int run_detached(const struct state *st, const char *id, int status)
 	return finish(stdout);
 }
 
+enum { C_ID, C_END, C_EXIT, C_CODE, C_SIGNAL, C_WALL, C_CPU, C_MEM, C_OUT, C_ERR, C_CUT, C_SEQ };
+
+static const struct rec_col cols[] = {
+	{"id", REC_TEXT, 0},
+	{"end", REC_TEXT, 0},
+	{"exit", REC_NUM, 0},
+	{"code", REC_NUM, 0},
+	{"signal", REC_NUM, 0},
+	{"wall_ms", REC_MS, 0},
+	{"cpu_ms", REC_MS, 0},
+	{"mem_peak_bytes", REC_BYTES, 0},
+	{"stdout_bytes", REC_BYTES, 0},
+	{"stderr_bytes", REC_BYTES, 0},
+	{"truncated", REC_NUM, 0},
+	{"seq", REC_NUM, 0},
+	{NULL, REC_TEXT, 0},
+};
+
+/* The first word of a line: records of other tools begin with the ID. */
+static int next_id(void *arg, char id[ID_MAX + 1])
+{
+	static char *line;
+	static size_t room;
+
+	while (getline(&line, &room, stdin) > 0) {
+		line[strcspn(line, "\t\r\n")] = 0;
+		if (!*line)
+			continue;
+		if (!state_resolve(arg, line, id))
+			return 1;
+		warn();
+		bad = 1;
+	}
+	return 0;
+}
+
+static void one_done(void *arg, const char *id, const struct outcome *o)
+{
+	(void)arg;
+	bad |= !o || outcome_exit_code(o);
+	if (!o)
+		warn();
+	if (!rec)
+		return;
+	rec_text(rec, C_ID, id);
+	rec_text(rec, C_END, o ? outcome_end_name(o->end) : "failed");
+	rec_num(rec, C_EXIT, (uint64_t)(o ? outcome_exit_code(o) : fail_code()));
+	if (o) {
+		rec_num(rec, C_CODE, (uint64_t)o->code);
+		rec_num(rec, C_SIGNAL, (uint64_t)o->signal);
+		rec_num(rec, C_WALL, o->wall_ms);
+		rec_num(rec, C_CPU, o->cpu_ms);
+		rec_num(rec, C_MEM, o->mem_peak);
+		rec_num(rec, C_OUT, o->stdout_bytes);
+		rec_num(rec, C_ERR, o->stderr_bytes);
+		rec_num(rec, C_CUT, (uint64_t)o->truncated);
+		rec_num(rec, C_SEQ, o->seq);
+	}
+	rec_end(rec);
+	fflush(stdout); /* a reader may act on each as it comes */
+}
+
+static int run_many(struct state *st)
+{
+	struct many m = {.st = st,
+			 .cmd = &cmd,
+			 .jobs = (unsigned)jobs,
+			 .prefix = prefix,
+			 .next = next_id,
+			 .done = one_done,
+			 .arg = st};
+	int code = 0;
+
+	if (jobs < 1 || jobs > 4096 || cmd.tty || cmd.detach || status_file ||
+	    status_fd != UINT64_MAX)
+		opt_misuse(
+			"with '-', -j must be 1 to 4096, and -T, -d and --status cannot be given");
+	if (!prefix && !(rec = rec_open(stdout, cols, &rec_opts)))
+		die();
+	many_run(&m);
+	if (rec)
+		code = rec_close(rec);
+	return code ? code : bad ? EX_NO : 0;
+}
+
 int main(int argc, char **argv)
 {
 	char id[ID_MAX + 1];
@@ -178,14 +247,14 @@ int main(int argc, char **argv)
 		opt_misuse("needs a command");
 	if (cmd.tty && cmd.detach)
 		opt_misuse("--tty and --detach do not go together");
-	fill_env();
+	cmd.env = opt_env(&env);
 	cmd.argv = argv + first + 1;
 	if (state_open(&st, 0) < 0)
 		die();
 	cmd.max_output = max_output == UINT64_MAX ? st.conf.max_output : max_output;
 	if (!strcmp(argv[first], "-"))
-		return exec_many(&many, &st, &cmd);
-	if (many.no_stdin)
+		return run_many(&st);
+	if (no_stdin)
 		cmd.in = -1;
 	if (state_resolve(&st, argv[first], id) < 0)
 		die();

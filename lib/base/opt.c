@@ -200,3 +200,23 @@ int opt_parse(const struct opt_tool *t, int argc, char **argv)
 	free(rest);
 	return i - n;
 }
+
+const char *const *opt_env(struct opt_list *list)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < list->n; i++) {
+		const char *e = list->v[i];
+
+		if (!*e || *e == '=')
+			opt_misuse("--env '%s' is not K=V", e);
+		if (!strchr(e, '='))
+			e = getenv(e) ? xasprintf("%s=%s", e, getenv(e)) : NULL;
+		if (e)
+			list->v[n++] = e;
+	}
+	list->n = n;
+	list->v = xrealloc(list->v, (n + 1) * sizeof(*list->v));
+	list->v[n] = NULL;
+	return list->v;
+}

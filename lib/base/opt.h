@@ -44,6 +44,12 @@ struct opt_tool {
  */
 int opt_parse(const struct opt_tool *tool, int argc, char **argv);
 
+/*
+ * -e as in docker: K alone takes the caller's value, one that is not set is left out. The list is
+ * made whole in place and returned as an array that ends with NULL.
+ */
+const char *const *opt_env(struct opt_list *list);
+
 /* The error of a missing or surplus operand: one line that points to --help. */
 _Noreturn void opt_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 #endif
