@@ -278,7 +278,7 @@ static int mount_proc_sys(void)
 
 static int mount_all(const struct parts *p, const struct box_run *run)
 {
-	if (mnt_move(run->root, AT_FDCWD, "/") < 0 || mnt_pivot(run->root) < 0)
+	if (mnt_move(run->root, AT_FDCWD, "/") < 0 || mnt_enter_root(run->root) < 0)
 		return -1;
 	/* The masks use /dev/shm as their empty directory: before something is mounted on it. */
 	if (attach_dir(p->dev, "dev") < 0 || mount_proc_sys() < 0)

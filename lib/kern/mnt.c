@@ -102,6 +102,13 @@ int mnt_private(void)
 	return 0;
 }
 
+int mnt_enter_root(int root)
+{
+	if (fchdir(root) < 0 || chroot(".") < 0)
+		return fail("cannot change the root directory");
+	return 0;
+}
+
 int mnt_pivot(int root)
 {
 	/* pivot_root(".", ".") stacks the old root on the new one; "." then is the old

@@ -30,6 +30,12 @@ int mnt_set(int mnt, unsigned attrs); /* adds attributes */
 int mnt_move(int mnt, int at, const char *path);
 
 int mnt_private(void);	 /* nothing mounted from here on is seen elsewhere, nor the reverse */
+/*
+ * Makes a mount that lies on "/" the caller's root. For a namespace that holds nothing else: what it
+ * covers stays. pivot_root(2) looks at every task of the node, this does not. setns(2) puts those who
+ * come later on the topmost mount, too.
+ */
+int mnt_enter_root(int root);
 int mnt_pivot(int root); /* makes the mount ROOT the root directory and drops the old tree */
 int mnt_is_root(int at, const char *path); /* 1 if a mount begins there, 0 not, -1 with errno */
 int mnt_detach(const char *path);  /* umount2(path, MNT_DETACH); -1 with errno, no message */
