@@ -290,8 +290,8 @@ static void forward_signal(struct running *r)
 		return;
 	if (si.ssi_signo == SIGWINCH)
 		tty_resize(&r->tty);
-	else
-		kill(-r->pid, (int)si.ssi_signo); /* its own session's first process group */
+	else if (kill(-r->pid, (int)si.ssi_signo) < 0) /* its own session's first process group */
+		ns_pidfd_kill(r->pidfd, (int)si.ssi_signo); /* which it has not made yet */
 }
 
 /* Keeps the streams moving until the command itself has ended. */
