@@ -91,9 +91,13 @@ static int verb_import(int argc, char **argv)
 static int verb_ls(int argc, char **argv)
 {
 	static const struct rec_col cols[] = {
-		{"name", REC_TEXT, 0},	     {"tag", REC_TEXT, 0},    {"digest", REC_TEXT, 0},
-		{"layers", REC_NUM, 0},	     {"size_bytes", REC_BYTES, 0},
-		{"created", REC_TIME, 0},    {0},
+		{"name", REC_TEXT, 0},
+		{"tag", REC_TEXT, 0},
+		{"digest", REC_TEXT, 0},
+		{"layers", REC_NUM, 0},
+		{"size_bytes", REC_BYTES, 0},
+		{"created", REC_TIME, 0},
+		{0},
 	};
 	struct rec *r = rec_open(stdout, cols, &recs);
 	struct image_name *v;
@@ -249,8 +253,8 @@ int main(int argc, char **argv)
 		const char *verb;
 		int (*run)(int argc, char **argv);
 	} verbs[] = {
-		{"import", verb_import}, {"ls", verb_ls}, {"show", verb_show}, {"tag", verb_tag},
-		{"rm", verb_rm}, {"gc", verb_gc},
+		{"import", verb_import}, {"ls", verb_ls}, {"show", verb_show},
+		{"tag", verb_tag},	 {"rm", verb_rm}, {"gc", verb_gc},
 	};
 	int i = opt_parse(&tool, argc, argv);
 

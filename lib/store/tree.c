@@ -54,8 +54,8 @@ void tree_next_layer(struct tree *t)
 	t->layer++;
 }
 
-struct tree_dentry *tree_find(const struct tree *t, const struct tree_inode *dir,
-				const char *name, size_t len)
+struct tree_dentry *tree_find(const struct tree *t, const struct tree_inode *dir, const char *name,
+			      size_t len)
 {
 	struct tree_dentry *d = t->hash[bucket(t, dir, name, len)];
 
@@ -84,7 +84,7 @@ static void grow(struct tree *t)
 
 /* Gives INO the name in DIR, which must not be taken. */
 struct tree_dentry *tree_attach(struct tree *t, struct tree_inode *dir, const char *name,
-				  size_t len, struct tree_inode *ino)
+				size_t len, struct tree_inode *ino)
 {
 	struct tree_dentry *d = xmalloc(sizeof(*d) + len + 1);
 	size_t b;
@@ -185,7 +185,7 @@ int tree_room(const struct tree *t, const struct tree_inode *dir, const char *na
 }
 
 struct tree_inode *tree_make_dir(struct tree *t, struct tree_inode *dir, const char *name,
-				   size_t len)
+				 size_t len)
 {
 	struct tree_inode *ino;
 

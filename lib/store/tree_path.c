@@ -9,16 +9,16 @@
 
 enum { FOLLOW = 40 }; /* links in one look-up, as the kernel's MAXSYMLINKS */
 
-static struct tree_inode *walk(struct tree *t, struct tree_inode *dir, const char *path,
-			       size_t len, int *follow, int make);
+static struct tree_inode *walk(struct tree *t, struct tree_inode *dir, const char *path, size_t len,
+			       int *follow, int make);
 
 /*
  * One step of a walk: the directory that NAME in DIR stands for. A link of an archive is followed
  * as chroot would, never to the host. In the way of a path to be made, anything else (a file, a link
  * that leads to no directory) is replaced by a directory, as a later layer may do.
  */
-static struct tree_inode *step(struct tree *t, struct tree_inode *dir, const char *name,
-			       size_t len, int *follow, int make)
+static struct tree_inode *step(struct tree *t, struct tree_inode *dir, const char *name, size_t len,
+			       int *follow, int make)
 {
 	struct tree_dentry *d = tree_find(t, dir, name, len);
 	struct tree_inode *to = NULL;
@@ -46,8 +46,8 @@ static struct tree_inode *step(struct tree *t, struct tree_inode *dir, const cha
 	return tree_make_dir(t, dir, name, len);
 }
 
-static struct tree_inode *walk(struct tree *t, struct tree_inode *dir, const char *path,
-			       size_t len, int *follow, int make)
+static struct tree_inode *walk(struct tree *t, struct tree_inode *dir, const char *path, size_t len,
+			       int *follow, int make)
 {
 	for (const char *p = path, *end = path + len; dir && p < end;) {
 		const char *slash = memchr(p, '/', (size_t)(end - p));

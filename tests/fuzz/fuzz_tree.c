@@ -29,8 +29,10 @@ static unsigned take(struct in *in)
 /* Up to seven parts from a small alphabet, so that paths meet. */
 static void path(struct in *in, char out[2048])
 {
-	static const char *const parts[] = {"a", "b", "c", "l", "..", ".", "", "/", ".wh.a", ".wh.b",
-					    ".wh.l", ".wh..wh..opq", "d/e", "\xff\n", ".wh.", "-"};
+	static const char *const parts[] = {"a",     "b",      "c",	"l",
+					    "..",    ".",      "",	"/",
+					    ".wh.a", ".wh.b",  ".wh.l", ".wh..wh..opq",
+					    "d/e",   "\xff\n", ".wh.",	"-"};
 	unsigned count = take(in) % 8;
 
 	*out = 0;
@@ -38,7 +40,8 @@ static void path(struct in *in, char out[2048])
 		unsigned c = take(in);
 
 		if (c >= 240)
-			memset(out + strlen(out), 0, 1), snprintf(out + strlen(out), 270, "%0*d", (int)(c - 239) * 16, 1);
+			memset(out + strlen(out), 0, 1),
+				snprintf(out + strlen(out), 270, "%0*d", (int)(c - 239) * 16, 1);
 		else
 			strcat(out, parts[c % 16]);
 		if (i + 1 < count)
@@ -66,7 +69,8 @@ static void content(struct in *in, struct import_data *d, struct tree_inode *ino
 
 static void step(struct in *in, struct tree *t, struct import_data *d)
 {
-	static const mode_t types[] = {S_IFREG, S_IFDIR, S_IFLNK, S_IFCHR, S_IFIFO, S_IFDIR, S_IFREG, S_IFLNK};
+	static const mode_t types[] = {S_IFREG, S_IFDIR, S_IFLNK, S_IFCHR,
+				       S_IFIFO, S_IFDIR, S_IFREG, S_IFLNK};
 	static char value[65536];
 	char a[2048], b[2048];
 	struct tree_inode *ino;
@@ -97,7 +101,8 @@ static void step(struct in *in, struct tree *t, struct import_data *d)
 	default:
 		ino = tree_lookup(t, a);
 		if (ino)
-			tree_set_xattr(ino, op & 8 ? "user.x" : "security.y", value, take(in) * 257u);
+			tree_set_xattr(ino, op & 8 ? "user.x" : "security.y", value,
+				       take(in) * 257u);
 	}
 }
 
@@ -118,7 +123,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *p, size_t n)
 		if (fstat(data, &st) < 0 || (uint64_t)st.st_size != blocks * TREE_BLOCK)
 			abort();
 		if (!erofs_write(meta, t, blocks, sha, &stats) &&
-		    (fstat(meta, &st) < 0 || (uint64_t)st.st_size != stats.bytes || stats.bytes % TREE_BLOCK))
+		    (fstat(meta, &st) < 0 || (uint64_t)st.st_size != stats.bytes ||
+		     stats.bytes % TREE_BLOCK))
 			abort();
 	}
 	import_data_close(d);
