@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/die.h"
-#include "base/fd.h"
+#include "base/kv.h"
 #include "base/num.h"
 #include "base/opt.h"
 #include "base/rec.h"
@@ -29,10 +29,11 @@ static const struct opt opts[] = {
 };
 
 static const struct opt_tool tool = {
-	.usage = "import [--name NAME[:TAG]] SOURCE | ls | show IMAGE | tag IMAGE NAME[:TAG] | rm "
-		 "IMAGE... | gc",
-	.purpose = "Bring root file systems onto this node as images, list, name and remove them.\n"
-		   "SOURCE: a directory, a tar (gz xz zst), an OCI layout, a docker-save tar, or -",
+	.usage = "import [--name NAME[:TAG]] SOURCE\n"
+		 "       sbx-img ls | show IMAGE | tag IMAGE NAME[:TAG] | rm IMAGE... | gc",
+	.purpose = "Bring root file systems onto this node as images; list, name and remove them.\n"
+		   "SOURCE is a directory, a tar (plain, gz, xz, zst), an OCI image layout, a\n"
+		   "docker-save tar, or - for standard input. import prints the image's digest.",
 	.opts = opts,
 	.operands = -1,
 	.operand = "import|ls|show|tag|rm|gc IMAGE FILE",
@@ -129,6 +130,88 @@ static int verb_ls(int argc, char **argv)
 	return rec_close(r) ? EX_SBX : code;
 }
 
+/* One line "KEY TAB VALUE"; or one member of a JSON object. */
+static void show_text(const char *key, const char *val)
+{
+	autobuf b = BUF_INIT;
+
+	if (!*val)
+		return;
+	kv_escape(&b, val, strlen(val));
+	if (recs.json) {
+		printf(",\"%s\":", key);
+		rec_json_string(stdout, val, strlen(val));
+	} else {
+		printf("%s\t%s\n", key, buf_cstr(&b));
+	}
+}
+
+static void show_num(const char *key, uint64_t v)
+{
+	printf(recs.json ? ",\"%s\":%llu" : "%s\t%llu\n", key, (unsigned long long)v);
+}
+
+static void show_list(const char *key, char **v)
+{
+	if (recs.json)
+		printf(",\"%s\":[", key);
+	for (size_t i = 0; v[i]; i++)
+		if (recs.json) {
+			fputs(i ? "," : "", stdout);
+			rec_json_string(stdout, v[i], strlen(v[i]));
+		} else {
+			show_text(key, v[i]);
+		}
+	if (recs.json)
+		putchar(']');
+}
+
+static void show_layer(const struct image *img, size_t i)
+{
+	char path[128];
+	autokv kv = {0};
+
+	snprintf(path, sizeof(path), "img/layer/%s/info", img->layer[i]);
+	if (kv_load(&kv, st.state, path) < 0)
+		die();
+	if (recs.json)
+		printf("%s{\"digest\":\"%s\"", i ? "," : "", img->layer[i]);
+	else
+		show_text("layer", img->layer[i]);
+	show_num("meta_bytes", kv_u64(&kv, "meta_bytes", 0));
+	show_num("data_bytes", kv_u64(&kv, "data_bytes", 0));
+	show_num("files", kv_u64(&kv, "files", 0));
+	show_text("kind", kv_str(&kv, "kind", ""));
+	show_text("source", kv_str(&kv, "source", ""));
+	if (recs.json)
+		putchar('}');
+}
+
+static int verb_show(int argc, char **argv)
+{
+	struct image img;
+	char created[NUM_TEXT];
+
+	if (argc != 1)
+		opt_misuse("show takes one image");
+	if (image_load(&st, argv[0], &img) < 0)
+		die();
+	printf(recs.json ? "{\"digest\":\"%s\"" : "digest\t%s\n", img.digest);
+	show_num("size_bytes", img.size_bytes);
+	show_text("created", num_fmt_time(created, img.created_ms));
+	show_text("user", img.user);
+	show_text("workdir", img.workdir);
+	show_list("entrypoint", img.entrypoint);
+	show_list("cmd", img.cmd);
+	show_list("env", img.env);
+	fputs(recs.json ? ",\"layers\":[" : "", stdout);
+	for (size_t i = 0; i < img.nlayers; i++)
+		show_layer(&img, i);
+	fputs(recs.json ? "]}\n" : "", stdout);
+	image_free(&img);
+	return finish(stdout);
+}
+
 static int verb_tag(int argc, char **argv)
 {
 	if (argc != 2)
@@ -170,8 +253,8 @@ int main(int argc, char **argv)
 		const char *verb;
 		int (*run)(int argc, char **argv);
 	} verbs[] = {
-		{"import", verb_import}, {"ls", verb_ls}, {"tag", verb_tag},
-		{"rm", verb_rm},	 {"gc", verb_gc},
+		{"import", verb_import}, {"ls", verb_ls}, {"show", verb_show},
+		{"tag", verb_tag},	 {"rm", verb_rm}, {"gc", verb_gc},
 	};
 	int i = opt_parse(&tool, argc, argv);
 

@@ -110,10 +110,11 @@ int kv_parse_file(struct kv *kv, const char *source, const char *text, size_t le
 		p = trim(p, stop);
 		if (*p && *p != '#') {
 			eq = strchr(p, '=');
-			if (!eq || eq == p)
+			if (!eq)
 				return failx("%s:%d: expected 'key = value'", source, line);
 			val = trim(eq + 1, eq + 1 + strlen(eq + 1));
-			trim(p, eq);
+			if (!*trim(p, eq))
+				return failx("%s:%d: expected 'key = value'", source, line);
 			add(kv, p, val, kv_unescape(val, strlen(val)), line);
 		}
 		p = stop + 1;

@@ -194,6 +194,19 @@ static void write_end(struct keeper *k, int status, const char *cause)
 	log_append(k->logfd, &b);
 }
 
+/* Its files may be removed before whoever waits for the box can read them. */
+static void tell_end(struct keeper *k)
+{
+	autobuf b = BUF_INIT;
+
+	kv_put_line(&b, "ok", "1");
+	kv_put_line(&b, "cause", k->cause);
+	kv_put_num(&b, "time_ms", num_now_ms());
+	for (int i = 0; i < k->nconn; i++)
+		if (k->conn[i].fd >= 0 && k->conn[i].kind == CONN_WAIT && !k->conn[i].seq)
+			sock_send(k->conn[i].fd, b.p, b.len, NULL, 0);
+}
+
 /* pid 1 is gone, and with it every process: say why, let the waiters go, give the groups back. */
 static void bury(struct keeper *k)
 {
@@ -209,6 +222,7 @@ static void bury(struct keeper *k)
 		else if (k->conn[i].fd >= 0 && k->conn[i].kind == CONN_EXEC)
 			keeper_drop(k, &k->conn[i]);
 	write_end(k, status, k->cause);
+	tell_end(k);
 	unlinkat(k->rundir, "ctl", 0);
 	cgroup_remove(&k->tree, k->spec.id);
 }

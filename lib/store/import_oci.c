@@ -78,8 +78,9 @@ static const char *blob(json_object *descriptor, char name[128])
 static const char *node_arch(void)
 {
 	static const char *const names[][2] = {
-		{"x86_64", "amd64"}, {"aarch64", "arm64"}, {"armv7l", "arm"},	  {"i686", "386"},
-		{"ppc64le", "ppc64le"}, {"s390x", "s390x"}, {"riscv64", "riscv64"},
+		{"x86_64", "amd64"},	{"aarch64", "arm64"},	{"armv7l", "arm"},
+		{"i686", "386"},	{"ppc64le", "ppc64le"}, {"s390x", "s390x"},
+		{"riscv64", "riscv64"},
 	};
 	static struct utsname u;
 
@@ -95,7 +96,8 @@ static int fits(json_object *platform)
 {
 	const char *arch = text(platform, "architecture"), *os = text(platform, "os");
 
-	return (!arch || !*arch || !strcmp(arch, node_arch())) && (!os || !*os || !strcmp(os, "linux"));
+	return (!arch || !*arch || !strcmp(arch, node_arch())) &&
+	       (!os || !*os || !strcmp(os, "linux"));
 }
 
 static int refuse(json_object *platform)
@@ -252,7 +254,8 @@ static int docker_layer(struct import *im, struct source *src, const char *name,
 		s = stream_archive(a);
 		stream_hash(s);
 		if (!untar(im, s) && !stream_finish(s, got))
-			r = hex && strcmp(hex, got) ? failx("it is damaged: its digest is %s", got) : 0;
+			r = hex && strcmp(hex, got) ? failx("it is damaged: its digest is %s", got)
+						    : 0;
 	} else if (a) {
 		failx("cannot read the layer: %s",
 		      archive_error_string(a) ? archive_error_string(a) : "it is empty");
@@ -298,7 +301,8 @@ int import_oci(struct import *im, struct source *s, struct import_config *c)
 	return 0;
 }
 
-static int docker_layers(struct import *im, struct source *s, json_object *layers, json_object *conf)
+static int docker_layers(struct import *im, struct source *s, json_object *layers,
+			 json_object *conf)
 {
 	json_object *rootfs = get(conf, "rootfs", json_type_object);
 	json_object *ids = get(rootfs, "diff_ids", json_type_array);

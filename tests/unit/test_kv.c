@@ -70,6 +70,7 @@ static void files(void)
 	is_str(fail_text(), "f:2: expected 'key = value'", "is named");
 	is_num(file(&kv, "= 1\n"), -1, "no key");
 	is_num(file(&kv, "  = 1\n"), -1, "a blank key");
+	is_num(file(&kv, "\r\t= 1\n"), -1, "a key of blanks alone");
 	is_num(kv_parse_file(&kv, "f", "a = \0b\n", 7), -1, "a NUL byte");
 }
 
