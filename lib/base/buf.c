@@ -8,7 +8,7 @@
 
 #include "base/die.h"
 
-static _Noreturn void no_memory(void)
+_Noreturn void xnomem(void)
 {
 	dief(EX_SBX, "out of memory");
 }
@@ -18,7 +18,7 @@ void *xmalloc(size_t n)
 	void *p = malloc(n ? n : 1);
 
 	if (!p)
-		no_memory();
+		xnomem();
 	return p;
 }
 
@@ -27,7 +27,7 @@ void *xcalloc(size_t n, size_t size)
 	void *p = calloc(n ? n : 1, size ? size : 1);
 
 	if (!p)
-		no_memory();
+		xnomem();
 	return p;
 }
 
@@ -36,7 +36,7 @@ void *xrealloc(void *old, size_t n)
 	void *p = realloc(old, n ? n : 1);
 
 	if (!p)
-		no_memory();
+		xnomem();
 	return p;
 }
 
@@ -57,7 +57,7 @@ char *xasprintf(const char *fmt, ...)
 	n = vsnprintf(NULL, 0, fmt, ap);
 	va_end(ap);
 	if (n < 0)
-		no_memory();
+		xnomem();
 	va_start(ap, fmt);
 	vsnprintf(buf_room(&b, (size_t)n), (size_t)n + 1, fmt, ap);
 	va_end(ap);
@@ -80,7 +80,7 @@ void buf_clear(struct buf *b)
 char *buf_room(struct buf *b, size_t n)
 {
 	if (n >= SIZE_MAX / 2 - b->len)
-		no_memory();
+		xnomem();
 	if (b->len + n + 1 > b->cap) {
 		size_t cap = b->cap ? b->cap * 2 : 64;
 
@@ -121,7 +121,7 @@ void buf_fmt(struct buf *b, const char *fmt, ...)
 	n = vsnprintf(NULL, 0, fmt, ap);
 	va_end(ap);
 	if (n < 0)
-		no_memory();
+		xnomem();
 	va_start(ap, fmt);
 	vsnprintf(buf_room(b, (size_t)n), (size_t)n + 1, fmt, ap);
 	va_end(ap);

@@ -15,6 +15,7 @@ struct buf {
 #define autobuf __attribute__((cleanup(buf_free))) struct buf
 
 /* Out of memory ends the process (there is no sensible way on for a small tool): no errors. */
+_Noreturn void xnomem(void);
 void *xmalloc(size_t n);
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t n);

@@ -44,7 +44,8 @@ static int find(const struct conf *c, const char *name, char path[PATH_MAX], str
 	if (snprintf(dir, sizeof(dir), "%s/seccomp", c->share) >= (int)sizeof(dir))
 		return failx("the name '%.64s...' is too long", c->share);
 	if (name[0] != '/' && (!id_label_valid(name) || name[0] == '.'))
-		return failx("seccomp profile '%.64s' is neither a word nor an absolute path", name);
+		return failx("seccomp profile '%.64s' is neither a word nor an absolute path",
+			     name);
 	n = name[0] == '/' ? snprintf(path, PATH_MAX, "%s", name)
 			   : snprintf(path, PATH_MAX, "%s/%s", dir, name);
 	if (n >= PATH_MAX)

@@ -70,7 +70,7 @@ int cgroup_wait_empty(const struct cgroup *cg, int timeout_ms);
 
 int cgroup_usage(const struct cgroup *cg, struct cgroup_usage *u);
 uint64_t cgroup_home_oom_kills(const struct cgroup *box); /* of pid 1 and what it had forked */
-uint64_t cgroup_oom_kills(const struct cgroup *box); /* of a box and its slots, ever */
+uint64_t cgroup_oom_kills(const struct cgroup *box);	  /* of a box and its slots, ever */
 void cgroup_reset_peak(
 	const struct cgroup *cg); /* where the kernel can; else the peak is since birth */
 

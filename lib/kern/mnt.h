@@ -29,7 +29,7 @@ int mnt_set(int mnt, unsigned attrs); /* adds attributes */
 /* Attaches a detached mount at a path, which is looked up without following a last symlink. */
 int mnt_move(int mnt, int at, const char *path);
 
-int mnt_private(void);	 /* nothing mounted from here on is seen elsewhere, nor the reverse */
+int mnt_private(void); /* nothing mounted from here on is seen elsewhere, nor the reverse */
 /*
  * Makes a mount that lies on "/" the caller's root. For a namespace that holds nothing else: what it
  * covers stays. pivot_root(2) looks at every task of the node, this does not. setns(2) puts those who

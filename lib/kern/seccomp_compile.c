@@ -269,8 +269,8 @@ int seccomp_compile(const char *source, const char *text, int fd)
 		return -1;
 	put_ret(c, SECCOMP_RET_KILL_PROCESS);
 	if (c->n > INSNS)
-		return failx("%s: the filter has %zu instructions, the kernel takes %d", source, c->n,
-			     (int)INSNS);
+		return failx("%s: the filter has %zu instructions, the kernel takes %d", source,
+			     c->n, (int)INSNS);
 	if (fd_write_all(fd, c->f, c->n * sizeof(c->f[0])) < 0)
 		return fail("cannot write the filter of '%s'", source);
 	return 0;

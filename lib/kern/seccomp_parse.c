@@ -133,7 +133,8 @@ static int conditions(struct line *l, struct seccomp_rule *r)
 		const char *w;
 
 		if (r->nconds == SECCOMP_CONDS)
-			return failx("%s:%d: more than %d conditions", l->source, l->no, SECCOMP_CONDS);
+			return failx("%s:%d: more than %d conditions", l->source, l->no,
+				     SECCOMP_CONDS);
 		if (condition(l, &r->cond[r->nconds++]) < 0)
 			return -1;
 		w = word(l);
@@ -171,8 +172,8 @@ static int add(struct seccomp_profile *p, const struct line *l, const struct sec
 {
 	for (size_t i = 0; i < p->n; i++)
 		if (!p->rule[i].nconds && !strcmp(p->rule[i].name, r->name))
-			return failx("%s:%d: '%.64s' is already decided on line %d", l->source, l->no,
-				     r->name, p->rule[i].line);
+			return failx("%s:%d: '%.64s' is already decided on line %d", l->source,
+				     l->no, r->name, p->rule[i].line);
 	if (p->n == SECCOMP_RULES)
 		return failx("%s:%d: more than %d rules", l->source, l->no, SECCOMP_RULES);
 	if (!(p->n & (p->n - 1)))

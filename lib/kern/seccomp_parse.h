@@ -15,7 +15,7 @@ enum { SECCOMP_CONDS = 4, SECCOMP_RULES = 4096, SECCOMP_TEXT = 256 * 1024 };
 struct seccomp_cond {
 	unsigned arg; /* 0-5 */
 	uint32_t mask, value;
-	int not;
+	int not ;
 };
 
 struct seccomp_rule {

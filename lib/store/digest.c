@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/buf.h"
 #include "base/die.h"
 
 EVP_MD_CTX *sha_new(void)
@@ -9,7 +10,7 @@ EVP_MD_CTX *sha_new(void)
 	EVP_MD_CTX *c = EVP_MD_CTX_new();
 
 	if (!c || !EVP_DigestInit_ex(c, EVP_sha256(), NULL))
-		dief(EX_SBX, "cannot start SHA-256");
+		xnomem();
 	return c;
 }
 

@@ -150,7 +150,7 @@ struct archive *stream_reader(struct stream *s, enum stream_format f)
 	struct stat st;
 
 	if (!a)
-		dief(EX_SBX, "out of memory");
+		xnomem();
 	archive_read_support_filter_gzip(a);
 	archive_read_support_filter_bzip2(a);
 	archive_read_support_filter_xz(a);

@@ -105,7 +105,7 @@ static void spawn(struct box *box)
 static void write_map(pid_t pid, const char *file, unsigned first)
 {
 	char path[64], map[64];
-	int fd, len = snprintf(map, sizeof(map), "0 %u %u\n", first, IDS);
+	int fd, len = snprintf(map, sizeof(map), "0 %u %d\n", first, IDS);
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
