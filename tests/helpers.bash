@@ -95,6 +95,7 @@ within()
 box()
 {
 	box=$(sbx-create -i small -m 64M --pids 64 "$@" 3>&-)
+	export box
 }
 
 # value KEY FILE: the last value of a key=value file (a status record).
