@@ -140,29 +140,13 @@ small_image()
 	small_cache && sbx-img import --name "${1:-small}" "$O/cache/small-root" >/dev/null
 }
 
-# debian_tar FILE [PACKAGE...]: a Debian root as a tar, made once for each list of packages.
-debian_tar()
-{
-	local tar=$1 key
-	shift
-	key=$(echo bookworm minbase "$@" | sha256sum | cut -c1-16)
-	mkdir -p "$O/cache"
-	(
-		flock 9
-		[ -f "$O/cache/debian-$key.tar" ] && exit 0
-		mmdebstrap --quiet --variant=minbase ${1:+--include="$(IFS=,; echo "$*")"} bookworm \
-			"$O/cache/debian-$key.new.tar" </dev/null >&2 &&
-			mv "$O/cache/debian-$key.new.tar" "$O/cache/debian-$key.tar"
-	) 9>"$O/cache/debian-$key.lock" 3>&- || return
-	ln -sf "$O/cache/debian-$key.tar" "$tar"
-}
-
-# debian_image NAME [PACKAGE...]: imports it (python3-minimal if no package is named).
+# debian_image NAME [PACKAGE...]: imports a Debian root (with python3-minimal if no package is named),
+# which is made once for all files.
 debian_image()
 {
-	local name=$1
+	local name=$1 tar
 	shift
 	[ $# -gt 0 ] || set -- python3-minimal
-	debian_tar "$SBX_TMP/$name.tar" "$@" || return
-	sbx-img import --name "$name" - <"$SBX_TMP/$name.tar" >/dev/null
+	tar=$("$top/mk/debian-root" "$O/cache" "$@" 3>&-) &&
+		sbx-img import --name "$name" "$tar" >/dev/null
 }
