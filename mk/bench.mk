@@ -3,8 +3,11 @@
 BENCH_N ?= 20
 BENCH := $(O)/bench
 
-.PHONY: bench bench-peers profile
-bench: all $(BENCH)/pair $(BENCH)/bare
+.PHONY: bench bench-run bench-peers profile
+# A second make: the compilers may just have been installed.
+bench: deps-bench
+	@$(MAKE) --no-print-directory bench-run
+bench-run: all $(BENCH)/pair $(BENCH)/bare
 	$(Q)O=$(abspath $(O)) BENCH_N=$(BENCH_N) tests/bench/run
 bench-peers: $(O)/libexec/sbx-init $(BENCH)/pair $(BENCH)/bare
 	$(Q)O=$(abspath $(O)) BENCH_N=$(BENCH_N) tests/bench/run peers
