@@ -87,14 +87,15 @@ static const struct {
 };
 
 #ifdef __x86_64__
-/* One i386 call; it needs no 32-bit program. */
+/* One i386 call, which needs no 32-bit program; without a filter if BPF is NULL. */
 static int try_i386(const struct buf *bpf, int nr, int a)
 {
 	int status, r;
 	pid_t pid = fork();
 
 	if (!pid) {
-		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || seccomp_load_bpf(bpf->p, bpf->len))
+		if (bpf &&
+		    (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || seccomp_load_bpf(bpf->p, bpf->len)))
 			_exit(255);
 		__asm__ volatile("int $0x80"
 				 : "=a"(r)
@@ -105,6 +106,22 @@ static int try_i386(const struct buf *bpf, int nr, int a)
 	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
 #endif
+
+static void i386(const struct buf *bpf)
+{
+#ifdef __x86_64__
+	if (try_i386(NULL, 199, 0) == 255) {
+		printf("ok %d # SKIP this kernel has no i386 calls\n", ++count);
+		return;
+	}
+	ok(try_i386(bpf, 199, 0) == 0, "i386: getuid works");
+	ok(try_i386(bpf, 21, 0) == EPERM, "i386: mount is refused");
+	ok(try_i386(bpf, 359, AF_VSOCK) == EAFNOSUPPORT, "i386: a vsock socket is absent");
+	ok(try_i386(bpf, 102, 1) == EAFNOSUPPORT, "i386: socketcall makes no socket");
+#else
+	(void)bpf;
+#endif
+}
 
 static const struct {
 	const char *text, *want;
@@ -143,12 +160,7 @@ int main(void)
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		ok(try(&bpf, calls[i].nr, calls[i].a, calls[i].b, calls[i].c) == calls[i].want,
 		   calls[i].what);
-#ifdef __x86_64__
-	ok(try_i386(&bpf, 20, 0) == 0, "i386: getpid works");
-	ok(try_i386(&bpf, 21, 0) == EPERM, "i386: mount is refused");
-	ok(try_i386(&bpf, 359, AF_VSOCK) == EAFNOSUPPORT, "i386: a vsock socket is absent");
-	ok(try_i386(&bpf, 102, 1) == EAFNOSUPPORT, "i386: socketcall makes no socket");
-#endif
+	i386(&bpf);
 	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++)
 		ok(compile(mistakes[i].text, &none) < 0 &&
 			   !strncmp(fail_text(), mistakes[i].want, strlen(mistakes[i].want)),
