@@ -1,9 +1,9 @@
 /*
  * Names and numbers of system calls come from libseccomp, the filter is written here: neighbours
- * with one action become one range, and a binary search finds the range. libseccomp's own tree has a
- * leaf for each number, which made the default profile several times as long, and the kernel walks a
- * filter for every number there is when it is loaded. Rules are also tried in order here, so that
- * "allow if ..., else EPERM" can be said, which libseccomp cannot with a mask.
+ * with one action become one range, and a binary search finds the range. libseccomp's own tree has
+ * a leaf for each number, which made the default profile several times as long, and the kernel
+ * walks a filter for every number there is when it is loaded. Rules are also tried in order here,
+ * so that "allow if ..., else EPERM" can be said, which libseccomp cannot with a mask.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -116,7 +116,8 @@ static void put_range(struct code *c, const struct range *r)
 	put_ret(c, r->action);
 }
 
-/* A conditional jump reaches 255 instructions: a longer left half needs one more to jump over it. */
+/* A conditional jump reaches 255 instructions: a longer left half needs one more to jump over it.
+ */
 static size_t tree_size(const struct range *r, size_t n)
 {
 	size_t left;
@@ -153,8 +154,9 @@ static int by_number(const void *pa, const void *pb)
 }
 
 /*
- * The number of a rule's call; negative if ARCH has no such call; -1 after fail() if no architecture
- * has one. A call newer than this machine's libseccomp needs its number in the profile.
+ * The number of a rule's call; negative if ARCH has no such call; -1 after fail() if no
+ * architecture has one. A call newer than this machine's libseccomp needs its number in the
+ * profile.
  */
 static int resolve(const char *source, uint32_t arch, const struct seccomp_rule *r, int *nr)
 {

@@ -9,8 +9,9 @@
 enum { SECCOMP_CONDS = 4, SECCOMP_RULES = 4096, SECCOMP_TEXT = 256 * 1024 };
 
 /*
- * (argument & mask) == value, or != if NOT. Only the low 32 bits count, for the kernel takes no more
- * of an int: a comparison of all 64 is passed by a garbage high half (CVE-2019-7303, CVE-2019-10063).
+ * (argument & mask) == value, or != if NOT. Only the low 32 bits count, for the kernel takes no
+ * more of an int: a comparison of all 64 is passed by a garbage high half (CVE-2019-7303,
+ * CVE-2019-10063).
  */
 struct seccomp_cond {
 	unsigned arg; /* 0-5 */
@@ -38,7 +39,8 @@ struct seccomp_profile {
 #define autoprofile __attribute__((cleanup(seccomp_free))) struct seccomp_profile
 void seccomp_free(struct seccomp_profile *p);
 
-/* Copies TEXT. Errors name SOURCE and the line. P must be zero, and is to be freed even on error. */
+/* Copies TEXT. Errors name SOURCE and the line. P must be zero, and is to be freed even on error.
+ */
 int seccomp_parse(struct seccomp_profile *p, const char *source, const char *text);
 
 /* As a profile has them: "errno EPERM", "arg0 & 0x3 == 0x1 and arg1 != 0x2" ("" if none). */
