@@ -35,29 +35,66 @@ int log_append(int fd, struct buf *b)
 	return fd_write_all(fd, b->p, b->len) < 0 ? fail("cannot write the box's log") : 0;
 }
 
+int log_reader_open(const struct state *st, const char *id, struct log_reader *r)
+{
+	char path[ID_MAX + 16];
+
+	memset(r, 0, sizeof(*r));
+	snprintf(path, sizeof(path), "%s/log/records", id);
+	r->fd = openat(st->box, path, O_RDONLY | O_CLOEXEC);
+	return r->fd < 0 ? fail("cannot open the log of '%s'", id) : 0;
+}
+
+void log_reader_close(struct log_reader *r)
+{
+	fd_close(&r->fd);
+	buf_free(&r->b);
+}
+
+enum { READ_STEP = 16 * 1024 };
+
+int log_next(struct log_reader *r, struct kv *rec)
+{
+	for (;;) {
+		const char *line = buf_cstr(&r->b) + r->at;
+		const char *nl = memchr(line, '\n', r->b.len - r->at);
+		ssize_t n;
+
+		if (nl) {
+			r->at += (size_t)(nl + 1 - line);
+			return kv_parse_line(rec, "log", line, (size_t)(nl - line)) < 0 ? -1 : 1;
+		}
+		if (r->at) {
+			memmove(r->b.p, line, r->b.len - r->at);
+			r->b.len -= r->at;
+			r->at = 0;
+		}
+		n = read(r->fd, buf_room(&r->b, READ_STEP), READ_STEP);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? fail("cannot read a box's log") : 0;
+		r->b.len += (size_t)n;
+	}
+}
+
 int log_each(const struct state *st, const char *id, int (*fn)(void *arg, const struct kv *rec),
 	     void *arg)
 {
-	char path[ID_MAX + 16];
-	autofree char *line = NULL;
-	size_t room = 0;
-	ssize_t n;
-	FILE *f;
-	int r = 0, fd;
+	struct log_reader rd;
+	int r = log_reader_open(st, id, &rd);
 
-	snprintf(path, sizeof(path), "%s/log/records", id);
-	fd = openat(st->box, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? 0 : fail("cannot open the log of '%s'", id);
-	f = fdopen(fd, "r");
-	while (!r && (n = getline(&line, &room, f)) > 0 && line[n - 1] == '\n') {
+	if (r < 0)
+		return errno == ENOENT ? 0 : -1;
+	while (!r) {
 		autokv rec = {0};
 
-		r = kv_parse_line(&rec, path, line, (size_t)n);
-		if (!r)
-			r = fn(arg, &rec);
+		r = log_next(&rd, &rec);
+		if (r <= 0)
+			break;
+		r = fn(arg, &rec);
 	}
-	fclose(f);
+	log_reader_close(&rd);
 	return r;
 }
 

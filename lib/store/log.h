@@ -21,6 +21,19 @@ void log_start(struct buf *b, uint64_t seq, const char *ev);
 int log_append(int fd, struct buf *b); /* adds the newline; one write(2) */
 
 /*
+ * Reads records one by one, and goes on where it was when the log has grown. open: 0, or -1 after
+ * fail() (ENOENT is kept in errno). next: 1 and a record in REC, 0 if there is none (yet), -1.
+ */
+struct log_reader {
+	int fd;
+	struct buf b; /* what was read and not handed out */
+	size_t at;
+};
+int log_reader_open(const struct state *st, const char *id, struct log_reader *r);
+int log_next(struct log_reader *r, struct kv *rec);
+void log_reader_close(struct log_reader *r);
+
+/*
  * Reads records in order. FN gets each; it returns 0 to go on, else the walk stops with its value.
  * 0 also if there is no log.
  */
