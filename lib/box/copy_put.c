@@ -18,6 +18,7 @@
 #include "base/die.h"
 #include "base/fd.h"
 
+enum { LINKS_MAX = 40 }; /* as the kernel follows */
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 
 void put_init(struct put *p, struct side *s)
@@ -35,6 +36,7 @@ void put_free(struct put *p)
 	free(p->dir);
 	buf_free(&p->path);
 	buf_free(&p->parent);
+	buf_free(&p->lost);
 }
 
 static int open_beneath(const struct put *p, const char *path, int flags)
@@ -105,31 +107,55 @@ int put_map_name(struct put *p, const char *name, struct buf *out)
 	return 0;
 }
 
+/*
+ * Where DST leads if it is a link: the file there is meant, as cp(1) has it. Each step is a path of
+ * this side again, so a link of a box leads nowhere else.
+ */
+static char *follow(const struct side *s, const char *dst)
+{
+	char *path = xstrdup(dst), to[COPY_PATH_MAX + 1];
+
+	for (int i = 0; i < LINKS_MAX; i++) {
+		autofd fd = side_open(s, path, O_PATH | O_NOFOLLOW);
+		ssize_t n = fd < 0 ? -1 : readlinkat(fd, "", to, sizeof(to) - 1);
+		const char *slash = strrchr(path, '/');
+		char *next;
+
+		if (n <= 0)
+			return path;
+		to[n] = 0;
+		next = xasprintf("%.*s%s", *to == '/' || !slash ? 0 : (int)(slash + 1 - path), path,
+				 to);
+		free(path);
+		path = next;
+	}
+	return path;
+}
+
 /* DST is not there as a directory: it is the new name in the directory above. */
 static int open_above(struct put *p, int contents)
 {
 	const struct copy *c = p->s->c;
-	size_t end = strlen(c->dst);
-	autofree char *above = NULL;
+	autofree char *path = NULL;
 	struct stat sb;
-	autofd there = -1;
+	autofd there = side_open(p->s, c->dst, O_PATH);
+	size_t end;
 
-	if (c->nsrc > 1 || p->stream)
+	if (c->nsrc > 1 || p->stream || (contents && there >= 0))
 		return failx("'%s' is not a directory", side_quote(c->dst));
-	if (end && c->dst[end - 1] == '/' && !contents)
-		return failx("there is no directory '%s'", side_quote(c->dst));
-	if (!copy_name(c->dst, p->top))
-		return fail("cannot open '%s'", side_quote(c->dst));
-	while (end && c->dst[end - 1] == '/')
-		end--;
-	above = xasprintf("%.*s", (int)(end - strlen(p->top)), c->dst);
-	p->base = side_open(p->s, *above ? above : ".", O_PATH | O_DIRECTORY);
-	if (p->base < 0)
-		return fail("cannot open '%s'", side_quote(*above ? above : "."));
-	there = side_open(p->s, c->dst, O_PATH);
 	if (there >= 0 && !fstat(there, &sb) && !S_ISREG(sb.st_mode))
 		return failx("'%s' is neither a file nor a directory", side_quote(c->dst));
-	return 0;
+	path = follow(p->s, c->dst);
+	end = strlen(path);
+	if (end && path[end - 1] == '/' && !contents)
+		return failx("there is no directory '%s'", side_quote(c->dst));
+	if (!copy_name(path, p->top))
+		return failx("'%s' is no name for a copy", side_quote(c->dst));
+	while (end && path[end - 1] == '/')
+		end--;
+	path[end - strlen(p->top)] = 0;
+	p->base = side_open(p->s, *path ? path : ".", O_PATH | O_DIRECTORY);
+	return p->base < 0 ? fail("cannot open '%s'", side_quote(*path ? path : ".")) : 0;
 }
 
 /* For a directory's contents DST itself is made; its mode comes with the entry ".". */
@@ -192,6 +218,12 @@ static int make_above(struct put *p, char *path)
 	}
 }
 
+static void lose(struct put *p, const struct buf *path)
+{
+	buf_clear(&p->lost);
+	buf_add(&p->lost, path->p, path->len);
+}
+
 int put_parent(struct put *p, const char **last)
 {
 	char *path = p->path.p, *slash = strrchr(path, '/');
@@ -210,6 +242,8 @@ int put_parent(struct put *p, const char **last)
 			fd_close(&p->parent_fd);
 		else if (p->parent_fd < 0)
 			fail("cannot open the directory '%s'", side_quote(buf_cstr(&p->parent)));
+		if (p->parent_fd < 0)
+			lose(p, &p->parent);
 	}
 	if (slash)
 		*slash = '/';
@@ -281,6 +315,13 @@ static int finish_dirs(struct put *p)
 	return 0;
 }
 
+/* Below a directory that could not be made: said once, for that. */
+static int is_lost(const struct put *p)
+{
+	return p->lost.len && p->path.len > p->lost.len && p->path.p[p->lost.len] == '/' &&
+	       !memcmp(p->path.p, p->lost.p, p->lost.len);
+}
+
 static int put_entry(struct put *p, struct archive *a, struct archive_entry *e)
 {
 	const char *name = archive_entry_pathname(e), *to = archive_entry_hardlink(e);
@@ -295,13 +336,19 @@ static int put_entry(struct put *p, struct archive *a, struct archive_entry *e)
 		return -1;
 	if (!p->path.len && type != AE_IFDIR)
 		return failx("'%s' is refused as a name", side_quote(name));
+	if (is_lost(p))
+		return 0;
 	side_tell(p->s, *buf_cstr(&p->path) ? p->path.p : ".");
 	if (to)
 		return put_hardlink(p, to);
 	if (type == AE_IFREG)
 		return put_file(p, a, e);
-	if (type == AE_IFDIR)
-		return put_dir(p, e);
+	if (type == AE_IFDIR) {
+		if (!put_dir(p, e))
+			return 0;
+		lose(p, &p->path);
+		return -1;
+	}
 	if (type == AE_IFLNK)
 		return put_symlink(p, e);
 	errno = 0;

@@ -33,6 +33,7 @@ struct put {
 	struct put_dir *dir;
 	size_t ndir, capdir;
 	struct buf path, parent; /* of the entry; of parent_fd, below base */
+	struct buf lost;	 /* what lies below it is left out without a word */
 	int parent_fd;
 };
 

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -328,8 +329,12 @@ static int put_source(struct walk *w, const char *src)
 
 static struct archive *open_stream(int fd, int raw)
 {
-	struct archive *a = archive_write_new();
+	struct archive *a;
 
+	/* Names that are UTF-8 need no special header then; ours takes them as bytes. */
+	if (!raw)
+		setlocale(LC_CTYPE, "C.UTF-8");
+	a = archive_write_new();
 	if (!a || archive_write_set_format_pax(a) != ARCHIVE_OK ||
 	    (raw && archive_write_set_options(a, "hdrcharset=BINARY") != ARCHIVE_OK) ||
 	    archive_write_set_bytes_per_block(a, raw ? DATA : 10240) != ARCHIVE_OK ||
