@@ -71,9 +71,9 @@ static int wait_box_half(const struct half *h, pid_t pid, int pidfd)
 /* Both halves at work; DATA[0] is read, DATA[1] written; one of them is the caller's if direct. */
 static int run_halves(struct half *h, int data[2])
 {
-	int mine = h->c->into ? 1 : 0, pidfd = -1, code = 0, r = 0, err, theirs;
+	int mine = h->c->into ? 1 : 0, pidfd = -1, code = 0, r = 0, theirs;
 	pid_t parent = getpid(), pid = ns_clone(0, &pidfd, -1);
-	const char *said = "";
+	autofree char *unsaid = NULL; /* the other half's end explains it, or we have to */
 
 	if (pid < 0) {
 		fail("cannot start a process");
@@ -88,22 +88,24 @@ static int run_halves(struct half *h, int data[2])
 		fd_close(&data[!mine]);
 		h->data = data[mine];
 		r = half_host(h, &code);
-		err = errno;
-		if (r < 0 && err != EPIPE)
-			h->c->say();
+		if (r < 0 && errno == EPIPE)
+			unsaid = xstrdup(fail_text());
 		else if (r < 0)
-			said = xstrdup(fail_text());
+			h->c->say();
+		if (r < 0)
+			code = fail_code();
 		fd_close(&data[mine]);
 	}
 	theirs = wait_box_half(h, pid, pidfd);
 	close(pidfd);
-	if (theirs > EX_NO)
-		return theirs;
-	if (r < 0 && *said) {
-		failx("%s", said);
+	if (unsaid && theirs <= EX_NO) {
+		failx("%s", unsaid);
 		h->c->say();
+		return code;
 	}
-	return r < 0 ? EX_SBX : code ? code : theirs;
+	if (r < 0 && !unsaid)
+		return code;
+	return theirs ? theirs : code;
 }
 
 int copy_run(const struct state *st, const struct copy *c)
