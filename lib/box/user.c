@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,10 +17,11 @@
 
 enum { FILE_MAX = 1 << 20, ID_LAST = 65534 };
 
-static void read_box_file(const char *path, struct buf *b)
+static void read_box_file(int root, const char *path, struct buf *b)
 {
 	/* O_NONBLOCK: a FIFO in its place must not hold us. */
-	autofd fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	autofd fd = fd_openat2(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0,
+			       RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 	struct stat sb;
 	ssize_t n;
 
@@ -60,14 +62,14 @@ static int number(const char *s, uint32_t *out)
 	return 1;
 }
 
-static int find_passwd(const char *word, struct user *u)
+static int find_passwd(int root, const char *word, struct user *u)
 {
 	uint32_t want = 0, uid, gid;
 	int by_number = number(word, &want);
 	autobuf b = BUF_INIT;
 	char *rest, *line;
 
-	read_box_file("/etc/passwd", &b);
+	read_box_file(root, "/etc/passwd", &b);
 	for (rest = b.p; rest && (line = strsep(&rest, "\n"));) {
 		char *f[7];
 
@@ -100,7 +102,7 @@ static int lists(char *members, const char *name)
 }
 
 /* The group WORD into *GID, or (WORD NULL) every group the user is a member of. */
-static int find_group(const char *word, struct user *u)
+static int find_group(int root, const char *word, struct user *u)
 {
 	autobuf b = BUF_INIT;
 	char *rest, *line;
@@ -110,7 +112,7 @@ static int find_group(const char *word, struct user *u)
 		u->gid = gid;
 		return 0;
 	}
-	read_box_file("/etc/group", &b);
+	read_box_file(root, "/etc/group", &b);
 	for (rest = b.p; rest && (line = strsep(&rest, "\n"));) {
 		char *f[4];
 
@@ -126,7 +128,7 @@ static int find_group(const char *word, struct user *u)
 	return word ? failx("no group '%s' in the box", word) : 0;
 }
 
-int user_find(const char *word, struct user *u)
+int user_find_in(int root, const char *word, struct user *u)
 {
 	autofree char *name = xstrdup(*word ? word : "root");
 	char *group = strchr(name, ':');
@@ -134,8 +136,15 @@ int user_find(const char *word, struct user *u)
 	memset(u, 0, sizeof(*u));
 	if (group)
 		*group++ = 0;
-	if (find_passwd(*name ? name : "root", u) < 0)
+	if (find_passwd(root, *name ? name : "root", u) < 0)
 		return -1;
 	/* As runtimes agree: a group that is named is the only one. */
-	return find_group(group && *group ? group : NULL, u);
+	return find_group(root, group && *group ? group : NULL, u);
+}
+
+int user_find(const char *word, struct user *u)
+{
+	autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return root < 0 ? fail("cannot open '/'") : user_find_in(root, word, u);
 }

@@ -19,4 +19,6 @@ struct user {
  * Both files are the box's: opened without blocking, read up to 1 MiB, believed in nothing else.
  */
 int user_find(const char *word, struct user *u);
+/* Likewise below the directory ROOT, which no link leads out of. */
+int user_find_in(int root, const char *word, struct user *u);
 #endif
