@@ -139,7 +139,7 @@ static int enter(struct inside *in, struct user *u)
 		return -1;
 	set_limits();
 	umask(022);
-	if (caps_bound(CAPS_DEFAULT) < 0 || set_user(u) < 0 || set_cwd(in, u) < 0)
+	if (caps_bound(CAPS_DEFAULT) < 0 || set_user(u) < 0)
 		return -1;
 	if (in->no_new_privs && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return fail("cannot set no_new_privs");
@@ -147,7 +147,8 @@ static int enter(struct inside *in, struct user *u)
 	 * needs CAP_SYS_ADMIN there, nothing after it does. */
 	if (seccomp_load_bpf(in->bpf.p, in->bpf.len) < 0)
 		return -1;
-	return caps_set(u->uid ? 0 : CAPS_DEFAULT);
+	/* The directory last: only a place that the user could go to itself. */
+	return caps_set(u->uid ? 0 : CAPS_DEFAULT) < 0 ? -1 : set_cwd(in, u);
 }
 
 static int exec_one(const char *path, char *const *argv, char **env)
