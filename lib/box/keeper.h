@@ -12,7 +12,7 @@
 struct slot {
 	struct cgroup cg;
 	char name[16];
-	int used;   /* a command is begun in it; free again when it has ended and the group is empty */
+	int used; /* a command is begun in it; free again when it has ended and the group is empty */
 	int killed; /* never to be used again: see take_slot */
 };
 
@@ -21,13 +21,12 @@ enum conn_kind { CONN_NEW, CONN_EXEC, CONN_WAIT, CONN_STOP };
 struct conn {
 	int fd; /* -1: free */
 	enum conn_kind kind;
-	int peer;	 /* pidfd of the client, to end one that holds a dead command; -1 unknown */
-	uint64_t seq;	 /* EXEC: the command; WAIT: what is waited for, 0: the box */
-	struct slot *slot;  /* EXEC: where it runs */
+	int peer;     /* pidfd of the client, to end one that holds a dead command; -1 unknown */
+	uint64_t seq; /* EXEC: the command; WAIT: what is waited for, 0: the box */
+	struct slot *slot; /* EXEC: where it runs */
 	struct kv ended; /* EXEC: an end that may turn out to be the box's (see keeper_request.c) */
 	uint64_t settle_us; /* when it is taken for what it says; 0: no such end */
 };
-
 
 struct keeper {
 	struct spec spec;
@@ -35,6 +34,7 @@ struct keeper {
 	struct box_run run;
 	struct cgroup_tree tree;
 	int boxdir, rundir, logfd, ctl;
+	int maker; /* KEEP_FD_READY until the ID is known to somebody, then -1 */
 	struct conn *conn;
 	int nconn;
 	struct slot **slot;
