@@ -133,7 +133,7 @@ static int write_spec(const struct state *st, const struct box_want *w, int boxd
 
 static int take_name(const struct state *st, const char *name, const char *id)
 {
-	char path[80], owner[ID_MAX + 1];
+	char owner[ID_MAX + 1];
 	autofd dir = fd_dir(st->state, "name", 1);
 	ssize_t n;
 
@@ -146,11 +146,10 @@ static int take_name(const struct state *st, const char *name, const char *id)
 			return fail("cannot take the name '%s'", name);
 		n = readlinkat(dir, name, owner, sizeof(owner) - 1);
 		owner[n > 0 ? n : 0] = 0;
-		snprintf(path, sizeof(path), "%s", owner);
-		/* Its box may be gone: a crash between the two. Nobody else can want this link. */
+		/* Its box may be gone: a crash between the two. */
 		if (n > 0 && id_valid(owner) && faccessat(st->run_box, owner, F_OK, 0) < 0 &&
 		    faccessat(st->box, owner, F_OK, 0) < 0)
-			unlinkat(dir, name, 0);
+			state_unlink_own(st, "name", name, owner);
 		else
 			break;
 	}
