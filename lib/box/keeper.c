@@ -78,6 +78,8 @@ static void accept_all(struct keeper *k)
 		k->conn[i].fd = fd;
 		k->conn[i].peer = ns_pidfd_open(who.pid);
 	}
+	if (errno == EMFILE || errno == ENFILE)
+		usleep(10000); /* the caller stays in the queue: do not spin on it */
 }
 
 static void drain(struct keeper *k)
