@@ -100,13 +100,17 @@ static void on_signal(int sig)
 	interrupted = sig;
 }
 
-/* A box whose ID nobody can read any more shall not live. */
-static void print_id(const struct state *st, const struct box_making *m)
+/* A box whose ID nobody can read shall not live. */
+static int print_id(const struct state *st, struct box_making *m)
 {
-	if (puts(m->id) >= 0 && !fflush(stdout))
-		return;
-	box_undo(st, m->id);
-	dief(EX_SBX, "cannot print the ID of a box; it was removed");
+	if (puts(m->id) >= 0 && !fflush(stdout)) {
+		box_told(m);
+		return 0;
+	}
+	fail("cannot print the ID of box '%s', it is removed", m->id);
+	warn();
+	box_untold(st, m);
+	return -1;
 }
 
 static void begin(const struct state *st, struct box_making *m, int *code)
@@ -122,13 +126,14 @@ static void end(const struct state *st, struct box_making *m, int *code)
 {
 	if (!*m->id)
 		return;
-	if (!box_made(st, m)) {
-		print_id(st, m);
+	if (box_made(st, m) < 0) {
+		warn();
+		*code = fail_code();
+	} else if (print_id(st, m) < 0) {
+		*code = EX_SBX;
+	} else {
 		printed++;
-		return;
 	}
-	warn();
-	*code = fail_code();
 }
 
 /*

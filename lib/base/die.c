@@ -22,9 +22,13 @@ void die_init(const char *argv0)
 	if (argv0 && *argv0)
 		prog = slash ? slash + 1 : argv0;
 	signal(SIGPIPE, SIG_IGN);
-	/* A file we open must never land on 0, 1 or 2, where a child would inherit it. */
+	/*
+	 * A file we open must never land on 0, 1 or 2, where a child would inherit it. A closed stdout
+	 * stays one that cannot be written: results that nobody gets are an error.
+	 */
 	for (int fd = 0; fd <= 2; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_WRONLY : O_RDONLY) != fd)
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", fd == 2 ? O_WRONLY : O_RDONLY) != fd)
 			_exit(EX_SBX);
 }
 

@@ -151,17 +151,6 @@ static int remove_groups(const char *id)
 	return r;
 }
 
-static void remove_name(const struct state *st, const char *name, const char *id)
-{
-	char path[80], owner[ID_MAX + 1];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "name/%s", name);
-	n = readlinkat(st->state, path, owner, sizeof(owner));
-	if (n == (ssize_t)strlen(id) && !memcmp(owner, id, (size_t)n))
-		unlinkat(st->state, path, 0);
-}
-
 static int drop_slot(void *p, uint32_t slot, const char *id)
 {
 	const void **arg = p;
@@ -190,7 +179,7 @@ int box_remove(const struct state *st, const char *id)
 		return -1;
 	known = !spec_load(st, id, &spec);
 	if (known && *spec.name)
-		remove_name(st, spec.name, id);
+		state_unlink_own(st, "name", spec.name, id);
 	if (fd_rmtree(st->box, id) < 0)
 		return -1;
 	/* The slot after the files that belong to its ids, the run directory last: as long as that

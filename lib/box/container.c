@@ -364,6 +364,7 @@ static int start(const struct state *st, const struct spec *s, struct box_run *r
 		goto out;
 	run->pid = ns_clone(CLONE_NEWPID | CLONE_NEWNS, &run->pidfd, p.home.v2);
 	if (run->pid == 0) {
+		fd_close(&p.report[0]); /* or it would be a reader itself: see orphan */
 		become_init(s, &p, run);
 		fd_write_all(p.report[1], fail_text(), strlen(fail_text()));
 		_exit(1);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -132,7 +133,7 @@ static int write_spec(const struct state *st, const struct box_want *w, int boxd
 
 static int take_name(const struct state *st, const char *name, const char *id)
 {
-	char path[80], owner[ID_MAX + 1];
+	char owner[ID_MAX + 1];
 	autofd dir = fd_dir(st->state, "name", 1);
 	ssize_t n;
 
@@ -145,11 +146,10 @@ static int take_name(const struct state *st, const char *name, const char *id)
 			return fail("cannot take the name '%s'", name);
 		n = readlinkat(dir, name, owner, sizeof(owner) - 1);
 		owner[n > 0 ? n : 0] = 0;
-		snprintf(path, sizeof(path), "%s", owner);
-		/* Its box may be gone: a crash between the two. Nobody else can want this link. */
+		/* Its box may be gone: a crash between the two. */
 		if (n > 0 && id_valid(owner) && faccessat(st->run_box, owner, F_OK, 0) < 0 &&
 		    faccessat(st->box, owner, F_OK, 0) < 0)
-			unlinkat(dir, name, 0);
+			state_unlink_own(st, "name", name, owner);
 		else
 			break;
 	}
@@ -268,8 +268,8 @@ int box_make(const struct state *st, const struct box_want *w, struct box_making
 	m->ready = -1;
 	if (lock < 0)
 		return -1;
-	if (pipe2(ready, O_CLOEXEC) < 0)
-		fail("cannot make a pipe");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ready) < 0)
+		fail("cannot make a pair of sockets");
 	else if (!write_box(st, w, m->id))
 		r = spawn_keeper(st, m->id, lock, ready[1]);
 	fd_close(&ready[1]);
@@ -285,17 +285,33 @@ int box_make(const struct state *st, const struct box_want *w, struct box_making
 int box_made(const struct state *st, struct box_making *m)
 {
 	char text[1200], *msg;
-	ssize_t n = fd_read_all(m->ready, text, sizeof(text) - 1);
+	ssize_t n;
 	long code;
 
-	fd_close(&m->ready);
+	do
+		n = recv(m->ready, text, sizeof(text) - 1, 0);
+	while (n < 0 && errno == EINTR);
 	text[n > 0 ? n : 0] = 0;
 	if (!strcmp(text, "ok"))
 		return 0;
+	fd_close(&m->ready);
 	code = strtol(text, &msg, 10);
 	if (n > 0)
 		fail_as((int)code, "%s", msg + (*msg == ' '));
 	else
 		failx("the keeper of box '%s' died", m->id);
 	return undo(st, m->id);
+}
+
+void box_told(struct box_making *m)
+{
+	/* A keeper that is gone already needs no word. */
+	(void)send(m->ready, "told", 4, MSG_NOSIGNAL);
+	fd_close(&m->ready);
+}
+
+void box_untold(const struct state *st, struct box_making *m)
+{
+	fd_close(&m->ready);
+	box_undo(st, m->id);
 }

@@ -22,7 +22,7 @@ struct box_want {
 /* A box on its way: the keeper says on READY when a command can run in it. */
 struct box_making {
 	char id[ID_MAX + 1];
-	int ready; /* pipe; -1: none under way */
+	int ready; /* the keeper (KEEP_FD_READY); -1: none under way */
 };
 
 /* Room, memory and disk for one more box? fail_as(EX_AGAIN) says what is short. */
@@ -35,8 +35,12 @@ int box_prepare_node(const struct state *st, const struct image *img);
  * To be called with image_hold() held; the spec is written when it returns.
  */
 int box_make(const struct state *st, const struct box_want *want, struct box_making *m);
-/* Reads READY (blocking) and closes it. 0: the box runs; -1 after fail(): nothing is left of it. */
+/* Waits for the keeper. 0: the box runs; -1 after fail(): nothing is left of it. */
 int box_made(const struct state *st, struct box_making *m);
+/* Its ID has been handed on: from now on the box does not end with us. */
+void box_told(struct box_making *m);
+/* Its ID cannot be handed on: nothing is left of the box. */
+void box_untold(const struct state *st, struct box_making *m);
 
 /* Ends a box and removes all of it, whatever state it is in; best effort, sbx-reap does the rest.
  */

@@ -21,7 +21,8 @@
 #include "kern/ns.h"
 #include "store/log.h"
 
-enum { DRAIN_TICK_MS = 50, MAX_CONN = 4096 };
+/* FIXED: what turn() polls beside the connections. */
+enum { DRAIN_TICK_MS = 50, MAX_CONN = 4096, FIXED = 4 };
 
 static int put_state(struct keeper *k, const char *state)
 {
@@ -77,6 +78,8 @@ static void accept_all(struct keeper *k)
 		k->conn[i].fd = fd;
 		k->conn[i].peer = ns_pidfd_open(who.pid);
 	}
+	if (errno == EMFILE || errno == ENFILE)
+		usleep(10000); /* the caller stays in the queue: do not spin on it */
 }
 
 static void drain(struct keeper *k)
@@ -137,6 +140,19 @@ static void do_due(struct keeper *k)
 		keeper_stop(k, "idle");
 }
 
+/* The ID is told, or who was to tell it has died and nobody will ever use the box. */
+static void hear_maker(struct keeper *k)
+{
+	char text[8];
+	ssize_t n = recv(k->maker, text, sizeof(text), MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	fd_close(&k->maker);
+	if (n <= 0)
+		keeper_stop(k, "creator-died");
+}
+
 /* One round of the loop; 1 when pid 1 of the box has ended. */
 static int turn(struct keeper *k, int sigfd)
 {
@@ -146,7 +162,7 @@ static int turn(struct keeper *k, int sigfd)
 				   : (int)((due - now) / 1000 > 3600000 ? 3600000
 									: (due - now) / 1000 + 1);
 	int n = 0, nconn = k->nconn;
-	struct pollfd *p = xcalloc((size_t)nconn + 3, sizeof(*p));
+	struct pollfd *p = xcalloc((size_t)nconn + FIXED, sizeof(*p));
 	struct signalfd_siginfo si;
 	int dead;
 
@@ -155,18 +171,21 @@ static int turn(struct keeper *k, int sigfd)
 	p[n++] = (struct pollfd){.fd = k->run.pidfd, .events = POLLIN};
 	p[n++] = (struct pollfd){.fd = k->ctl, .events = POLLIN};
 	p[n++] = (struct pollfd){.fd = sigfd, .events = POLLIN};
+	p[n++] = (struct pollfd){.fd = k->maker, .events = POLLIN};
 	for (int i = 0; i < nconn; i++)
 		p[n++] = (struct pollfd){.fd = k->conn[i].fd, .events = POLLIN};
 	if (poll(p, (nfds_t)n, timeout) < 0 && errno != EINTR)
 		usleep(10000); /* no memory for poll itself: try again, the box must not go
 				  unwatched */
 	for (int i = 0; i < nconn; i++)
-		if (p[3 + i].revents)
+		if (p[FIXED + i].revents)
 			keeper_request(k, &k->conn[i]);
 	if (p[1].revents)
 		accept_all(k);
 	if (p[2].revents && read(sigfd, &si, sizeof(si)) == sizeof(si))
 		keeper_stop(k, "keeper-stopped");
+	if (p[3].revents)
+		hear_maker(k);
 	if (k->ndrain)
 		drain(k);
 	dead = p[0].revents != 0;
@@ -276,6 +295,7 @@ int keeper_main(const struct state *st, const char *id)
 		.rundir = -1,
 		.logfd = -1,
 		.ctl = -1,
+		.maker = KEEP_FD_READY,
 	};
 	sigset_t term;
 	int sigfd;
@@ -290,10 +310,8 @@ int keeper_main(const struct state *st, const char *id)
 		dprintf(KEEP_FD_READY, "%d %s", sigfd < 0 ? EX_SBX : fail_code(), fail_text());
 		return EX_SBX;
 	}
-	/* The creator died before it could tell anybody this ID: nobody will ever use the box. */
-	if (write(KEEP_FD_READY, "ok", 2) != 2)
-		keeper_stop(&k, "creator-died");
-	close(KEEP_FD_READY);
+	/* If the maker is gone, hear_maker() will hear that. */
+	(void)send(k.maker, "ok", 2, MSG_NOSIGNAL);
 	while (!turn(&k, sigfd))
 		;
 	bury(&k);

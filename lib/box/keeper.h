@@ -34,6 +34,7 @@ struct keeper {
 	struct box_run run;
 	struct cgroup_tree tree;
 	int boxdir, rundir, logfd, ctl;
+	int maker; /* KEEP_FD_READY until the ID is known to somebody, then -1 */
 	struct conn *conn;
 	int nconn;
 	struct slot **slot;

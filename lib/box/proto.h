@@ -28,8 +28,13 @@ enum {
 
 /* How a keeper is started: sbx-keep ID with these fds. */
 enum {
-	KEEP_FD_READY = 3, /* pipe: "ok", or "CODE text" when the box could not be made */
-	KEEP_FD_LOCK = 4,  /* holds RUN/box/ID/lock */
+	/*
+	 * SOCK_SEQPACKET. The keeper says "ok", or "CODE text" when the box could not be made; the
+	 * maker answers "told" when the ID is printed. Until then the box ends with its maker:
+	 * nobody else knows that it is there.
+	 */
+	KEEP_FD_READY = 3,
+	KEEP_FD_LOCK = 4, /* holds RUN/box/ID/lock */
 };
 
 /* Seconds a client that does not let go of a dead command has before the keeper kills it. */

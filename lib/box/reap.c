@@ -158,7 +158,7 @@ static void reap_names(const struct reap *r)
 		if (exists(r->st, id))
 			continue;
 		if (!r->dry_run)
-			unlinkat(dirfd(d), e->d_name, 0);
+			state_unlink_own(r->st, "name", e->d_name, id);
 		r->report(e->d_name, "no-box");
 	}
 	if (d)

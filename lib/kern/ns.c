@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -44,11 +45,15 @@ void ns_close(struct ns_set *ns)
 	fd_close(&ns->uts);
 }
 
-/* Runs in the parent's memory: it must not touch it, not even errno. */
-static int hold(void *unused)
+/*
+ * Runs in the parent's memory: it must not touch it, not even errno. It has copies of all the
+ * parent's descriptors, locks too, and must not outlive it: a parent that died before the first
+ * call is no longer the parent when the second is made.
+ */
+static int hold(void *parent)
 {
-	(void)unused;
-	for (;;)
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	while (getppid() == *(const pid_t *)parent)
 		pause();
 	return 0;
 }
@@ -76,8 +81,9 @@ int ns_make(uint32_t base, uint32_t count, int host_net, struct ns_set *ns)
 	 * no page tables and no copy-on-write faults. */
 	static _Alignas(64) char stack[4096];
 	int flags = CLONE_VM | CLONE_NEWUSER | CLONE_NEWIPC | CLONE_NEWUTS | SIGCHLD;
+	pid_t self = getpid();
 	pid_t pid = clone(hold, stack + sizeof(stack) - 64, flags | (host_net ? 0 : CLONE_NEWNET),
-			  NULL);
+			  &self);
 	int r = 0;
 
 	if (pid < 0)

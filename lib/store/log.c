@@ -31,8 +31,18 @@ void log_start(struct buf *b, uint64_t seq, const char *ev)
 
 int log_append(int fd, struct buf *b)
 {
+	struct stat sb;
+	ssize_t n;
+
 	buf_chr(b, '\n');
-	return fd_write_all(fd, b->p, b->len) < 0 ? fail("cannot write the box's log") : 0;
+	n = write(fd, b->p, b->len);
+	if (n == (ssize_t)b->len)
+		return 0;
+	/* A full disk took a part: the next record must not begin in the middle of this one. */
+	if (n > 0 && (fstat(fd, &sb) < 0 || ftruncate(fd, sb.st_size - n) < 0))
+		return fail("cannot mend the box's log");
+	errno = n < 0 ? errno : ENOSPC;
+	return fail("cannot write the box's log");
 }
 
 int log_reader_open(const struct state *st, const char *id, struct log_reader *r)

@@ -44,13 +44,10 @@ int slot_take(const struct state *st, const char *id, uint32_t *slot)
 
 void slot_free(const struct state *st, uint32_t slot, const char *id)
 {
-	char path[32], owner[ID_MAX + 1];
-	ssize_t n;
+	char path[32];
 
-	snprintf(path, sizeof(path), "slot/%u", slot);
-	n = readlinkat(st->state, path, owner, sizeof(owner));
-	if (n == (ssize_t)strlen(id) && !memcmp(owner, id, (size_t)n))
-		unlinkat(st->state, path, 0);
+	snprintf(path, sizeof(path), "%u", slot);
+	state_unlink_own(st, "slot", path, id);
 }
 
 int slot_each(const struct state *st, int (*fn)(void *arg, uint32_t slot, const char *id),

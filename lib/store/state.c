@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -143,4 +144,20 @@ int state_resolve(const struct state *st, const char *word, char id[ID_MAX + 1])
 			return 0;
 	}
 	return by_prefix(st, word, id);
+}
+
+void state_unlink_own(const struct state *st, const char *dir, const char *name, const char *id)
+{
+	autofd fd = openat(st->state, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char owner[ID_MAX + 1];
+	ssize_t n;
+
+	if (fd < 0)
+		return;
+	while (flock(fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return;
+	n = readlinkat(fd, name, owner, sizeof(owner));
+	if (n == (ssize_t)strlen(id) && !memcmp(owner, id, (size_t)n))
+		unlinkat(fd, name, 0);
 }

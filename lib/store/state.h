@@ -34,4 +34,10 @@ void state_end(struct state_iter *it);
  * of a box that has a directory. fail(): nothing or more than one fits (EX_GONE if nothing).
  */
 int state_resolve(const struct state *st, const char *word, char id[ID_MAX + 1]);
+
+/*
+ * Removes the link STATE/DIR/NAME if it still says ID. Under the lock of DIR, so that a link which
+ * another box has taken between the look and the step is not taken from it.
+ */
+void state_unlink_own(const struct state *st, const char *dir, const char *name, const char *id);
 #endif
