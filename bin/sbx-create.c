@@ -142,7 +142,7 @@ static void end(const struct state *st, struct box_making *m, int *code)
  */
 static int make_all(const struct state *st)
 {
-	struct box_making m[AT_ONCE_MAX];
+	struct box_making m[AT_ONCE_MAX] = {0};
 	uint64_t begun = 0, done = 0;
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	uint64_t window = cpus < 1 ? 2 : cpus > AT_ONCE_MAX / 2 ? AT_ONCE_MAX : (uint64_t)cpus * 2;

@@ -60,9 +60,9 @@ static void end_all(const struct state *st)
 	for (size_t i = 0; i < n; i++) {
 		struct ending *e = &list[i];
 
-		if (e->ctl >= 0 && box_stop_wait(e->ctl, e->id, (int)timeout_ms) < 0)
-			failed();
-		else if (!keep && box_remove_wait(st, e->id) < 0)
+		int ended = e->ctl < 0 || !box_stop_wait(e->ctl, e->id, (int)timeout_ms);
+
+		if (!ended || (!keep && box_remove_wait(st, e->id) < 0))
 			failed();
 	}
 	n = 0;
