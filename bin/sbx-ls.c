@@ -73,8 +73,8 @@ static const struct opt_tool tool = {
 struct list {
 	char **words;
 	int nwords;
-	char *met; /* for each word: something fitted it */
-	int whole; /* all words are whole IDs: nothing but the ID need be looked at */
+	unsigned char *met; /* for each word: something fitted it */
+	int whole;	    /* all words are whole IDs: nothing but the ID need be looked at */
 	uint64_t now;
 	struct rec *rec;
 };

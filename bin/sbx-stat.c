@@ -26,14 +26,14 @@ enum { DISK_FILES = 1000000 };
 /* The table in the order of the lines; ENV and LAYER may be more than one. */
 #define COLUMNS(X)                                                                                 \
 	X(ID, "id", TEXT)                                                                          \
-	X(NAME, "name", TEXT) X(STATE, "state", TEXT) X(CAUSE, "cause", TEXT) X(                   \
-		CREATED, "created", TIME) X(SINCE, "since", TIME) X(AGE, "age_ms", MS)             \
-		X(TTL, "ttl_ms", MS) X(TTL_LEFT, "ttl_left_ms", MS) X(IDLE, "idle_ms", MS) X(      \
-			IDLE_FOR, "idle_for_ms",                                                   \
-			MS) X(IMAGE, "image", TEXT) X(DIGEST, "digest",                            \
-						      TEXT) X(LAYERS, "layers",                    \
-							      TEXT) X(BACKEND, "backend",          \
-								      TEXT) X(USER, "user", TEXT)  \
+	X(NAME, "name", TEXT)                                                                      \
+	X(STATE, "state", TEXT) X(CAUSE, "cause", TEXT) X(CREATED, "created", TIME) X(             \
+		SINCE, "since", TIME) X(AGE, "age_ms", MS) X(TTL, "ttl_ms",                        \
+							     MS) X(TTL_LEFT, "ttl_left_ms", MS)    \
+		X(IDLE, "idle_ms", MS) X(IDLE_FOR, "idle_for_ms", MS) X(IMAGE, "image", TEXT) X(   \
+			DIGEST, "digest", TEXT) X(LAYERS, "layers", TEXT) X(BACKEND, "backend",    \
+									    TEXT) X(USER, "user",  \
+										    TEXT)          \
 			X(WORKDIR, "workdir", TEXT) X(HOSTNAME, "hostname", TEXT) X(               \
 				NET, "net", TEXT) X(SECCOMP, "seccomp",                            \
 						    TEXT) X(NNP, "no_new_privs",                   \

@@ -72,6 +72,7 @@ static int number(const struct line *l, const char *w, uint32_t *out)
 	char *end = NULL;
 	unsigned long long v = 0;
 
+	*out = 0;
 	errno = 0;
 	if (w && *w >= '0' && *w <= '9')
 		v = strtoull(w, &end, w[0] == '0' && w[1] == 'x' ? 16 : 10);

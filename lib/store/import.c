@@ -270,7 +270,7 @@ static int write_record(const struct state *st, const struct layer *l, const str
 		kv_put_file(&b, "workdir", img->workdir);
 	if (img->user && *img->user)
 		kv_put_file(&b, "user", img->user);
-	buf_fmt(&b, "size_bytes = %llu\n", (unsigned long long)(l->meta_bytes + l->data_bytes));
+	buf_fmt(&b, "size_bytes = %llu\n", (unsigned long long)l->meta_bytes + l->data_bytes);
 	if (sha_hex(b.p, b.len, digest) < 0)
 		return -1;
 	buf_fmt(&b, "created_ms = %llu\n",

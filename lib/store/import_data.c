@@ -318,7 +318,8 @@ int import_data_finish(struct import_data *d, struct tree *t, uint64_t *blocks,
 	if (flush(d) < 0)
 		return -1;
 	collect(&x, tree_root(t));
-	qsort(x.v, x.n, sizeof(*x.v), by_place);
+	if (x.n)
+		qsort(x.v, x.n, sizeof(*x.v), by_place);
 	for (size_t i = 0; i < x.n; i++)
 		if (!i || x.v[i]->dblk != x.v[i - 1]->dblk)
 			used += x.v[i]->n;

@@ -226,7 +226,8 @@ static int names(int fd, char ***out, size_t *count)
 		return -1;
 	}
 	closedir(d);
-	qsort(v, n, sizeof(*v), by_name);
+	if (n)
+		qsort(v, n, sizeof(*v), by_name);
 	return 0;
 }
 

@@ -254,8 +254,9 @@ static int docker_layer(struct import *im, struct source *src, const char *name,
 		s = stream_archive(a);
 		stream_hash(s);
 		if (!untar(im, s) && !stream_finish(s, got))
-			r = hex && strcmp(hex, got) ? failx("it is damaged: its digest is %s", got)
-						    : 0;
+			r = hex && strcmp(hex, got) != 0
+				    ? failx("it is damaged: its digest is %s", got)
+				    : 0;
 	} else if (a) {
 		failx("cannot read the layer: %s",
 		      archive_error_string(a) ? archive_error_string(a) : "it is empty");

@@ -385,7 +385,7 @@ struct stream *source_open(struct source *s, const char *name)
 		failx("the image has no '%.200s'", name);
 		return NULL;
 	}
-	if (s->path)
+	if (s->path && m)
 		return from_archive(s, m->spool);
 	if (m) {
 		spool_name(spooled, m->spool);
@@ -404,7 +404,7 @@ int source_read(struct source *s, const char *name, const char *hex, struct buf 
 {
 	struct stream *st = source_open(s, name);
 	char got[SHA_HEX + 1];
-	const void *p;
+	const void *p = NULL;
 	ssize_t n = -1;
 
 	buf_clear(b);

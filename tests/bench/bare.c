@@ -288,7 +288,7 @@ static unsigned without(unsigned parts, char *list)
 	for (char *word = strtok(list, ","); word; word = strtok(NULL, ",")) {
 		unsigned i = 0;
 
-		while (part_names[i] && strcmp(part_names[i], word))
+		while (part_names[i] && strcmp(part_names[i], word) != 0)
 			i++;
 		if (!part_names[i])
 			dief(EX_SBX, "cannot leave out '%s': user, net, cgroup, seccomp, dev",

@@ -50,7 +50,7 @@ static int side_parse(struct side *side, char **argv)
 	int i, args = 0;
 
 	side->steps = 1;
-	for (i = 0; argv[i] && strcmp(argv[i], ":::"); i++) {
+	for (i = 0; argv[i] && strcmp(argv[i], ":::") != 0; i++) {
 		if (is_break(argv[i])) {
 			if (side->steps == MAX_STEPS || !args)
 				dief(EX_SBX, "cannot use '%s': an empty step or too many", argv[i]);
@@ -213,7 +213,7 @@ static void print_steps(struct side *side, uint64_t pairs)
 /* pairs a_us b_us ratio_of_medians median_of_ratios a_p90_us b_p90_us a_steps_us b_steps_us */
 static void print(struct side *a, struct side *b, uint64_t pairs)
 {
-	double *ratio = calloc(pairs, sizeof(*ratio));
+	double *ratio = calloc(pairs + 1, sizeof(*ratio));
 
 	if (!ratio)
 		dief(EX_SBX, "cannot allocate memory for the ratios");

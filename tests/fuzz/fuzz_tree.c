@@ -37,15 +37,14 @@ static void path(struct in *in, char out[2048])
 
 	*out = 0;
 	for (unsigned i = 0; i < count; i++) {
+		const char *slash = i + 1 < count ? "/" : "";
+		size_t len = strlen(out);
 		unsigned c = take(in);
 
 		if (c >= 240)
-			memset(out + strlen(out), 0, 1),
-				snprintf(out + strlen(out), 270, "%0*d", (int)(c - 239) * 16, 1);
+			snprintf(out + len, 2048 - len, "%0*d%s", (int)(c - 239) * 16, 1, slash);
 		else
-			strcat(out, parts[c % 16]);
-		if (i + 1 < count)
-			strcat(out, "/");
+			snprintf(out + len, 2048 - len, "%s%s", parts[c % 16], slash);
 	}
 }
 

@@ -17,7 +17,7 @@ static int load(struct conf *c, const char *text)
 
 int main(void)
 {
-	struct conf c;
+	struct conf c = {0};
 	int fd = mkstemp(path);
 
 	close(fd);

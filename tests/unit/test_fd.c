@@ -158,8 +158,10 @@ static void pipes(void)
 	int fd[2], status = -1;
 	pid_t pid;
 
-	if (!p || pipe2(fd, O_CLOEXEC) < 0)
+	if (!p || pipe2(fd, O_CLOEXEC) < 0) {
+		free(p);
 		return;
+	}
 	pid = fork();
 	if (!pid)
 		_exit(fd_write_all(fd[1], p, MANY) < 0);
