@@ -167,7 +167,7 @@ int profile_open(const struct state *st, const char *name, struct buf *bpf)
 {
 	char path[PATH_MAX], file[NAME_MAX + 1];
 	autofd dir = -1, lock = -1;
-	struct stat data;
+	struct stat data = {0};
 
 	if (find(&st->conf, name, path, &data) < 0 || cache_name(&st->conf, path, &data, file) < 0)
 		return -1;

@@ -114,7 +114,7 @@ static pid_t start(char *argv[], int in, int out)
 	posix_spawn_file_actions_init(&act);
 	posix_spawn_file_actions_adddup2(&act, in, 0);
 	posix_spawn_file_actions_adddup2(&act, out, 1);
-	err = posix_spawnp(&pid, argv[0], &act, NULL, argv, environ);
+	err = posix_spawnp(&pid, argv[0] ? argv[0] : "", &act, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&act);
 	if (err)
 		dief(EX_SBX, "cannot run '%s': %s", argv[0], strerror(err));
