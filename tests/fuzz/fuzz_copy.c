@@ -1,10 +1,13 @@
 /*
  * Any bytes as the tar stream that comes out of a box, unpacked by the half that has the caller's
  * rights into a directory of its own. Nothing may appear beside that directory, and nothing under a
- * name that was not asked for. Build with -fsanitize=fuzzer,address,undefined.
+ * name that was not asked for. Half of the inputs are a tar as it stands, the other half name the
+ * entries of one, so that its checksums are right. Build with -fsanitize=fuzzer,address,undefined.
  */
 #include <archive.h>
+#include <archive_entry.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +28,6 @@ static void quiet(void)
 
 static void clean_up(void)
 {
-	chdir("/");
 	fd_rmtree(AT_FDCWD, work);
 }
 
@@ -49,15 +51,64 @@ static void begin(void)
 	atexit(clean_up);
 }
 
+/* A path of up to four parts out of one byte each. */
+static void make_path(const unsigned char *p, char *out)
+{
+	static const char *const parts[] = {"a", "b", "c", "..", ".", "/", "a/b", "etc"};
+
+	*out = 0;
+	for (int i = 0; i < 1 + (p[0] >> 6); i++) {
+		strcat(out, i ? "/" : p[0] & 32 ? "a/" : "");
+		strcat(out, parts[p[i] & 7]);
+	}
+}
+
+enum { ENTRY = 9, ROOM = 1 << 20 };
+
+/* ENTRY bytes for each entry: type, path, target. The size of the tar in OUT. */
+static size_t make_tar(const unsigned char *p, size_t n, char *out)
+{
+	static const mode_t types[] = {AE_IFREG, AE_IFDIR, AE_IFLNK, AE_IFIFO};
+	struct archive *a = archive_write_new();
+	struct archive_entry *e = archive_entry_new();
+	char path[64], to[64];
+	size_t used = 0;
+
+	archive_write_set_format_pax(a);
+	archive_write_open_memory(a, out, ROOM, &used);
+	for (; n >= ENTRY && used < ROOM / 2; p += ENTRY, n -= ENTRY) {
+		make_path(p + 1, path);
+		make_path(p + 5, to);
+		archive_entry_clear(e);
+		archive_entry_copy_pathname(e, path);
+		archive_entry_set_mode(e, types[p[0] & 3] | (p[0] & 16 ? 06755 : 0));
+		if (p[0] & 4)
+			archive_entry_copy_hardlink(e, to);
+		else if ((p[0] & 3) == 2)
+			archive_entry_copy_symlink(e, to);
+		else if ((p[0] & 3) == 0)
+			archive_entry_set_size(e, ENTRY);
+		if (archive_write_header(a, e) == ARCHIVE_OK)
+			archive_write_data(a, p, ENTRY);
+	}
+	archive_write_close(a);
+	archive_write_free(a);
+	archive_entry_free(e);
+	return used;
+}
+
 int LLVMFuzzerTestOneInput(const unsigned char *p, size_t n)
 {
+	static char tar[ROOM];
 	static const char *const src[] = {"/data/a", "b"};
 	struct copy c = {.id = "x", .src = src, .nsrc = 2, .dst = "in", .say = quiet};
 	struct archive *a = archive_read_new();
 	struct side s;
 	struct put put;
+	size_t size;
+	int made;
 
-	if (!strchr(work, '/') || !strcmp(work + sizeof(work) - 7, "XXXXXX"))
+	if (!strcmp(work + sizeof(work) - 7, "XXXXXX"))
 		begin();
 	c.max_size = 1 << 20;
 	c.quiet = 1;
@@ -69,7 +120,10 @@ int LLVMFuzzerTestOneInput(const unsigned char *p, size_t n)
 		abort();
 	put_init(&put, &s);
 	archive_read_support_format_tar(a);
-	if (n > 1 && archive_read_open_memory(a, p + 1, n - 1) == ARCHIVE_OK)
+	made = n > 1 && *p & 2;
+	size = made ? make_tar(p + 1, n - 1, tar) : n ? n - 1 : 0;
+	if (size &&
+	    archive_read_open_memory(a, made ? (const void *)tar : p + 1, size) == ARCHIVE_OK)
 		(void)copy_receive(&put, a);
 	archive_read_free(a);
 	put_free(&put);
