@@ -1,5 +1,6 @@
 # sbx-img: what goes in comes out, nothing reaches the host, and no failure leaves anything behind.
 # limit: 600
+# shellcheck disable=SC2154,SC2002,SC2030,SC2031,SC2012,SC2010,SC2086,SC2231
 
 bats_require_minimum_version 1.5.0
 
