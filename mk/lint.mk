@@ -27,7 +27,7 @@ lint-cppcheck:
 		-Ilib -Itests/unit -Itests/bench -D_GNU_SOURCE -D__x86_64__ --suppress=nullPointerRedundantCheck \
 		--suppress=nullPointer --suppress=ctunullpointer --suppress=uninitvar --suppress=ctuuninitvar $(C_SRC)
 lint-shell:
-	@shellcheck -x -P SCRIPTDIR -e SC2013,SC2016,SC2154 $(SH_ALL)
+	@shellcheck -x -P SCRIPTDIR -e SC1010,SC2012,SC2013,SC2016,SC2154 $(SH_ALL)
 lint-man:
 	@$(if $(MAN_ALL),mandoc -T lint -W warning $(MAN_ALL))
 lint-parts: all

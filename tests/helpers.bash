@@ -16,7 +16,7 @@ sbx_setup_file()
 	SBX_TMP=$(mktemp -d /tmp/sbx-test.XXXXXX)
 	SBX_NODE=$(basename "$BATS_TEST_FILENAME" .bats | tr 'A-Z.' 'a-z-' | cut -c1-30)-$$
 	export SBX_TMP SBX_NODE SBX_STATE=$SBX_TMP/state SBX_RUN=$SBX_TMP/run
-	export SBX_LIBEXEC=$O/libexec SBX_SHARE=$top/share/sbx SBX_CONFIG=
+	export SBX_LIBEXEC=$O/libexec SBX_SHARE=$top/share/sbx SBX_CONFIG=''
 }
 
 # The tools clean up; what they leave is a fault of theirs and is shown, not tidied away.

@@ -60,6 +60,6 @@ trap 'sbx-stop -q --all -l "$label"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
 
 ls "$tasks"/*/candidates/*.patch >"$work/candidates"
-sbx-create -i "$image" -n "$(wc -l <"$work/candidates")" -m 256M -c 1 --pids 64 --ttl 10m \
+sbx-create -i "$image" -n "$(wc -l <"$work/candidates")" -m 128M -c 1 --pids 64 --ttl 10m \
 	-l "$label" >"$work/boxes"
 paste "$work/boxes" "$work/candidates" | xargs -P "$jobs" -n 2 sh "$0" --try | sort
