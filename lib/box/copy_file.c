@@ -224,7 +224,7 @@ int put_symlink(struct put *p, struct archive_entry *e)
 /* A second name only for a file that this copy has made, found by what it is, not by its name. */
 static int open_first(struct put *p, const char *to)
 {
-	autobuf mine = p->path;
+	struct buf mine = p->path;
 	const char *name;
 	struct stat sb;
 	autofd fd = -1;
@@ -235,7 +235,6 @@ static int open_first(struct put *p, const char *to)
 	fd = at < 0 ? -1 : side_peek(at, name, &sb);
 	buf_free(&p->path);
 	p->path = mine;
-	mine = (struct buf){0};
 	if (fd >= 0 && S_ISREG(sb.st_mode) && inodes_find(&p->files, &sb))
 		return fd_take(&fd);
 	errno = 0;

@@ -1,6 +1,6 @@
 # sbx-cp in both directions, with trees that break others and boxes that do not keep still.
 # limit: 600
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2016,SC2154
 load ../helpers
 
 setup_file()
@@ -319,7 +319,6 @@ make_odd_tree()
 }
 
 @test "the box sees nothing of a copy" {
-	head -c 100M /dev/zero | tar -c --transform s,.*,x, -f pack.tar -T /dev/null || true
 	mkfifo pipe
 	bg bash -c 'exec sbx-cp - "$1:/root" <pipe' - "$box"
 	exec 8>pipe
@@ -339,7 +338,6 @@ make_odd_tree()
 	echo 1 >f
 	sbx-cp f "$box:/root/f"
 	sbx-cp "$box:/root/f" g
-	grep -rq $'op=cp.*what=in\tpath=/root/f' "$SBX_STATE/box/$box/log" ||
-		grep -rq 'what=in' "$SBX_STATE/box/$box/log"
-	grep -rq 'what=out' "$SBX_STATE/box/$box/log"
+	grep -rq $'what=in\tpath=/root/f' "$SBX_STATE/box/$box/log"
+	grep -rq $'what=out\tpath=/root/f' "$SBX_STATE/box/$box/log"
 }
