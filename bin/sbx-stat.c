@@ -19,8 +19,7 @@
 #include "store/log.h"
 #include "store/usage.h"
 
-/* Files of a box that --disk looks at: some seconds of work. */
-enum { DISK_FILES = 1000000 };
+enum { DISK_FILES = 1000000 }; /* of a box that --disk looks at: some seconds */
 
 /* Fields are set by their names: each name stands here once. */
 static const struct rec_col cols[] = {{"id", REC_TEXT, 0},
@@ -99,8 +98,7 @@ static int col(const char *name)
 
 static void put_text(const char *name, const char *s)
 {
-	if (s && *s)
-		rec_text(rec, col(name), s);
+	rec_text(rec, col(name), s && *s ? s : NULL);
 }
 
 static void put_num(const char *name, uint64_t v)
@@ -203,26 +201,11 @@ static void put_last_usage(const struct kv *end)
 			put_num(pairs[i].name, kv_u64(end, pairs[i].key, 0));
 }
 
-struct tally {
-	uint64_t begun, ended, last_ms;
-};
-
-static int count_record(void *arg, const struct kv *r)
-{
-	struct tally *t = arg;
-	const char *ev = kv_str(r, "ev", "");
-
-	t->begun += !strcmp(ev, "exec");
-	t->ended += !strcmp(ev, "end");
-	t->last_ms = kv_u64(r, "time_ms", t->last_ms);
-	return 0;
-}
-
 static int put_commands(const struct state *st, const struct view *v)
 {
-	struct tally t = {0};
+	struct log_tally t;
 
-	if (log_each(st, v->id, count_record, &t) < 0)
+	if (log_count(st, v->id, &t) < 0)
 		return -1;
 	put_num("commands", t.begun);
 	if (v->state != BOX_RUNNING)

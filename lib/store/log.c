@@ -108,6 +108,23 @@ int log_each(const struct state *st, const char *id, int (*fn)(void *arg, const 
 	return r;
 }
 
+static int count_record(void *arg, const struct kv *rec)
+{
+	struct log_tally *t = arg;
+	const char *ev = kv_str(rec, "ev", "");
+
+	t->begun += !strcmp(ev, "exec");
+	t->ended += !strcmp(ev, "end");
+	t->last_ms = kv_u64(rec, "time_ms", t->last_ms);
+	return 0;
+}
+
+int log_count(const struct state *st, const char *id, struct log_tally *t)
+{
+	memset(t, 0, sizeof(*t));
+	return log_each(st, id, count_record, t);
+}
+
 struct find {
 	uint64_t seq;
 	struct kv *rec;
