@@ -74,7 +74,7 @@ int log_next(struct log_reader *r, struct kv *rec)
 			r->at += (size_t)(nl + 1 - line);
 			return kv_parse_line(rec, "log", line, (size_t)(nl - line)) < 0 ? -1 : 1;
 		}
-		if (r->at) {
+		if (r->at && r->b.p) {
 			memmove(r->b.p, line, r->b.len - r->at);
 			r->b.len -= r->at;
 			r->at = 0;
