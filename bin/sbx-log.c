@@ -17,6 +17,7 @@
 #include "base/opt.h"
 #include "base/rec.h"
 #include "box/follow.h"
+#include "box/logview.h"
 #include "store/log.h"
 
 static int want_out, want_err, following, raw;
@@ -40,181 +41,7 @@ static const struct opt_tool tool = {
 	.operand = "ID",
 };
 
-static const struct rec_col cols[] = {
-	{"seq", REC_NUM, 0},
-	{"ev", REC_TEXT, 0},
-	{"time", REC_TIME, 0},
-	{"end", REC_TEXT, 0},
-	{"code", REC_NUM, 0},
-	{"signal", REC_NUM, 0},
-	{"wall_ms", REC_MS, 0},
-	{"cpu_ms", REC_MS, 0},
-	{"mem_peak_bytes", REC_BYTES, 0},
-	{"stdout_bytes", REC_BYTES, 0},
-	{"stderr_bytes", REC_BYTES, 0},
-	{"truncated", REC_NUM, 0},
-	{"user", REC_TEXT, 0},
-	{"cwd", REC_TEXT, 0},
-	{"argv", REC_TEXT, 0},
-	{"cause", REC_TEXT, 0},
-	{"detach", REC_NUM, 1},
-	{"tty", REC_NUM, 1},
-	{"by", REC_NUM, 1},
-	{"what", REC_TEXT, 1},
-	{"path", REC_TEXT, 1},
-	{NULL, REC_TEXT, 0},
-};
-
-/* The log's name of each column. */
-static const char *const keys[] = {
-	"seq",	  "ev",	      "time_ms",      "end",	      "code",	   "signal", "wall_ms",
-	"cpu_ms", "mem_peak", "stdout_bytes", "stderr_bytes", "truncated", "user",   "cwd",
-	"argv",	  "cause",    "detach",	      "tty",	      "by",	   "what",   "path",
-};
-
-/* A command's record that waits for its end. */
-struct command {
-	struct kv begin, end;
-};
-
-struct printer {
-	struct rec *rec;
-	uint64_t only; /* this command alone; 0: all */
-	struct command *v;
-	size_t first, n; /* those before first are printed */
-};
-
-static const struct kv_pair *find(const struct kv *kv, const char *key)
-{
-	for (size_t i = kv->n; i--;)
-		if (!strcmp(kv->pair[i].key, key))
-			return &kv->pair[i];
-	return NULL;
-}
-
-static void quote(struct buf *b, const char *word)
-{
-	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-				    "0123456789@%_+=:,./-";
-
-	if (*word && word[strspn(word, plain)] == 0) {
-		buf_str(b, word);
-		return;
-	}
-	buf_chr(b, '\'');
-	for (; *word; word++)
-		if (*word == '\'')
-			buf_str(b, "'\\''");
-		else
-			buf_chr(b, *word);
-	buf_chr(b, '\'');
-}
-
-/* As one would type it in a shell; what the log cut off shows as "...". */
-static void put_argv(struct rec *rec, int col, const struct kv *kv)
-{
-	const struct kv_pair *p = find(kv, "argv");
-	autobuf b = BUF_INIT;
-
-	if (!p)
-		return;
-	for (size_t at = 0; at <= p->len; at += strlen(p->val + at) + 1) {
-		if (at)
-			buf_chr(&b, ' ');
-		quote(&b, p->val + at);
-	}
-	if (kv_get(kv, "argv_cut"))
-		buf_str(&b, " ...");
-	rec_text(rec, col, b.p);
-}
-
-static void print(struct printer *p, const struct kv *begin, const struct kv *end)
-{
-	for (int i = 0; cols[i].name; i++) {
-		const struct kv_pair *pair = find(begin, keys[i]);
-
-		if (!pair && end)
-			pair = find(end, keys[i]);
-		if (!pair || !pair->len)
-			continue;
-		if (!strcmp(keys[i], "argv"))
-			put_argv(p->rec, i, begin);
-		else if (cols[i].type == REC_TEXT)
-			rec_text(p->rec, i, pair->val);
-		else
-			rec_num(p->rec, i, strtoull(pair->val, NULL, 10));
-	}
-	rec_end(p->rec);
-}
-
-static void print_command(struct printer *p, struct command *c)
-{
-	print(p, &c->begin, &c->end);
-	kv_free(&c->begin);
-	kv_free(&c->end);
-}
-
-/* In the order of their beginnings; ALL: those that have not ended too. */
-static void print_ended(struct printer *p, int all)
-{
-	while (p->first < p->n && (all || p->v[p->first].end.n || !p->v[p->first].begin.n)) {
-		if (p->v[p->first].begin.n)
-			print_command(p, &p->v[p->first]);
-		p->first++;
-	}
-}
-
-static void take(struct kv *to, struct kv *from)
-{
-	*to = *from;
-	memset(from, 0, sizeof(*from));
-}
-
-static void keep(struct printer *p, struct kv *rec)
-{
-	if (!(p->n & (p->n - 1)))
-		p->v = xrealloc(p->v, (p->n ? p->n * 2 : 1) * sizeof(*p->v));
-	memset(&p->v[p->n], 0, sizeof(*p->v));
-	take(&p->v[p->n++].begin, rec);
-}
-
-static void match(struct printer *p, struct kv *rec)
-{
-	uint64_t seq = kv_u64(rec, "seq", 0);
-
-	for (size_t i = p->n; i-- > p->first;)
-		if (p->v[i].begin.n && kv_u64(&p->v[i].begin, "seq", 0) == seq) {
-			take(&p->v[i].end, rec);
-			/* Who follows wants to see an end when it comes. */
-			if (following)
-				print_command(p, &p->v[i]);
-			return;
-		}
-}
-
-/* A record that is no command's is whole at once, but keeps its place among those that wait. */
-static void add(struct printer *p, struct kv *rec)
-{
-	const char *ev = kv_str(rec, "ev", "");
-	int is_end = !strcmp(ev, "end");
-
-	if (p->only && (kv_u64(rec, "seq", 0) != p->only || (!is_end && strcmp(ev, "exec") != 0)))
-		return;
-	if (raw || (following && !is_end && strcmp(ev, "exec") != 0)) {
-		print(p, rec, NULL);
-		return;
-	}
-	if (is_end) {
-		match(p, rec);
-	} else {
-		keep(p, rec);
-		if (strcmp(ev, "exec") != 0)
-			kv_parse_line(&p->v[p->n - 1].end, "log", "whole=1", 7);
-	}
-	print_ended(p, 0);
-}
-
-static void read_on(struct printer *p, struct log_reader *r)
+static void read_on(struct logview *p, struct log_reader *r)
 {
 	int n;
 
@@ -225,7 +52,7 @@ static void read_on(struct printer *p, struct log_reader *r)
 		if (n < 0)
 			die();
 		if (n)
-			add(p, &rec);
+			logview_add(p, &rec);
 	} while (n);
 	fflush(stdout);
 }
@@ -257,7 +84,7 @@ static FILE *out_stream(void)
 
 static int print_records(const struct state *st, const char *id, uint64_t only)
 {
-	struct printer p = {.only = only};
+	struct logview p = {.only = only, .raw = raw, .at_once = following};
 	struct follow f = {-1, -1};
 	struct log_reader r;
 	int more = 1;
@@ -266,7 +93,7 @@ static int print_records(const struct state *st, const char *id, uint64_t only)
 		die();
 	if (log_reader_open(st, id, &r) < 0)
 		die();
-	p.rec = rec_open(out_stream(), cols, &recs);
+	p.rec = rec_open(out_stream(), logview_cols, &recs);
 	if (!p.rec)
 		die();
 	read_on(&p, &r);
@@ -276,7 +103,7 @@ static int print_records(const struct state *st, const char *id, uint64_t only)
 			die();
 		read_on(&p, &r);
 	}
-	print_ended(&p, 1);
+	logview_flush(&p, 1);
 	follow_end(&f);
 	log_reader_close(&r);
 	if (only && !p.n && !raw)

@@ -11,7 +11,6 @@
 
 #include "base/buf.h"
 #include "base/die.h"
-#include "base/fd.h"
 #include "base/num.h"
 #include "base/opt.h"
 #include "base/rec.h"
@@ -20,47 +19,52 @@
 #include "store/log.h"
 #include "store/usage.h"
 
-/* Files of a box that --disk looks at: some seconds of work. */
-enum { DISK_FILES = 1000000 };
+enum { DISK_FILES = 1000000 }; /* of a box that --disk looks at: some seconds */
 
-/* The table in the order of the lines; ENV and LAYER may be more than one. */
-#define COLUMNS(X)                                                                                 \
-	X(ID, "id", TEXT)                                                                          \
-	X(NAME, "name", TEXT)                                                                      \
-	X(STATE, "state", TEXT) X(CAUSE, "cause", TEXT) X(CREATED, "created", TIME) X(             \
-		SINCE, "since", TIME) X(AGE, "age_ms", MS) X(TTL, "ttl_ms",                        \
-							     MS) X(TTL_LEFT, "ttl_left_ms", MS)    \
-		X(IDLE, "idle_ms", MS) X(IDLE_FOR, "idle_for_ms", MS) X(IMAGE, "image", TEXT) X(   \
-			DIGEST, "digest", TEXT) X(LAYERS, "layers", TEXT) X(BACKEND, "backend",    \
-									    TEXT) X(USER, "user",  \
-										    TEXT)          \
-			X(WORKDIR, "workdir", TEXT) X(HOSTNAME, "hostname", TEXT) X(               \
-				NET, "net", TEXT) X(SECCOMP, "seccomp",                            \
-						    TEXT) X(NNP, "no_new_privs",                   \
-							    NUM) X(LABELS, "labels", TEXT)         \
-				X(MEM, "mem_bytes", BYTES) X(CPU, "cpu_milli", NUM) X(             \
-					PIDS, "pids", NUM) X(MAX_OUTPUT, "max_output_bytes",       \
-							     BYTES) X(SLOT, "slot", NUM)           \
-					X(ID_BASE, "id_base", NUM) X(ID_COUNT, "id_count", NUM) X( \
-						BY, "by",                                          \
-						NUM) X(PID, "pid",                                 \
-						       NUM) X(CPU_USED, "cpu_ms", MS)              \
-						X(MEM_USED, "mem_used_bytes",                      \
-						  BYTES) X(MEM_PEAK, "mem_peak_bytes",             \
-							   BYTES) X(TASKS, "tasks",                \
-								    NUM) X(OOM, "oom_kills", NUM)  \
-							X(COMMANDS, "commands",                    \
-							  NUM) X(RUNNING, "running",               \
-								 NUM) X(DISK, "disk_bytes", BYTES) \
-								X(DISK_FILES, "disk_files", NUM)   \
-									X(DISK_PARTIAL,            \
-									  "disk_partial",          \
-									  NUM) X(ENV, "env", TEXT)
-
-#define COLUMN_ENUM(sym, name, type) C_##sym,
-#define COLUMN_ROW(sym, name, type)  {name, REC_##type, 0},
-enum { COLUMNS(COLUMN_ENUM) };
-static const struct rec_col cols[] = {COLUMNS(COLUMN_ROW){NULL, REC_TEXT, 0}};
+/* Fields are set by their names: each name stands here once. */
+static const struct rec_col cols[] = {{"id", REC_TEXT, 0},
+				      {"name", REC_TEXT, 0},
+				      {"state", REC_TEXT, 0},
+				      {"cause", REC_TEXT, 0},
+				      {"created", REC_TIME, 0},
+				      {"since", REC_TIME, 0},
+				      {"age_ms", REC_MS, 0},
+				      {"ttl_ms", REC_MS, 0},
+				      {"ttl_left_ms", REC_MS, 0},
+				      {"idle_ms", REC_MS, 0},
+				      {"idle_for_ms", REC_MS, 0},
+				      {"image", REC_TEXT, 0},
+				      {"digest", REC_TEXT, 0},
+				      {"layers", REC_TEXT, 0},
+				      {"backend", REC_TEXT, 0},
+				      {"user", REC_TEXT, 0},
+				      {"workdir", REC_TEXT, 0},
+				      {"hostname", REC_TEXT, 0},
+				      {"net", REC_TEXT, 0},
+				      {"seccomp", REC_TEXT, 0},
+				      {"no_new_privs", REC_NUM, 0},
+				      {"labels", REC_TEXT, 0},
+				      {"mem_bytes", REC_BYTES, 0},
+				      {"cpu_milli", REC_NUM, 0},
+				      {"pids", REC_NUM, 0},
+				      {"max_output_bytes", REC_BYTES, 0},
+				      {"slot", REC_NUM, 0},
+				      {"id_base", REC_NUM, 0},
+				      {"id_count", REC_NUM, 0},
+				      {"by", REC_NUM, 0},
+				      {"pid", REC_NUM, 0},
+				      {"cpu_ms", REC_MS, 0},
+				      {"mem_used_bytes", REC_BYTES, 0},
+				      {"mem_peak_bytes", REC_BYTES, 0},
+				      {"tasks", REC_NUM, 0},
+				      {"oom_kills", REC_NUM, 0},
+				      {"commands", REC_NUM, 0},
+				      {"running", REC_NUM, 0},
+				      {"disk_bytes", REC_BYTES, 0},
+				      {"disk_files", REC_NUM, 0},
+				      {"disk_partial", REC_NUM, 0},
+				      {"env", REC_TEXT, 0},
+				      {NULL, REC_TEXT, 0}};
 
 static int disk;
 static struct rec_opts recs;
@@ -80,111 +84,85 @@ static const struct opt_tool tool = {
 	.operand = "ID",
 };
 
-/* Lines unless records were asked for. */
 static struct rec *rec;
-static uint64_t printed, now;
+static uint64_t now;
 
-static void put_text(int col, const char *s)
+static int col(const char *name)
 {
-	autobuf b = BUF_INIT;
+	int i = 0;
 
-	if (!s || !*s)
-		return;
-	if (rec) {
-		rec_text(rec, col, s);
-		return;
-	}
-	kv_escape(&b, s, strlen(s));
-	printf("%s=%s\n", cols[col].name, b.p);
+	while (strcmp(cols[i].name, name) != 0)
+		i++;
+	return i;
 }
 
-static void put_num(int col, uint64_t v)
+static void put_text(const char *name, const char *s)
 {
-	char time[NUM_TEXT];
-
-	if (rec)
-		rec_num(rec, col, v);
-	else if (cols[col].type == REC_TIME)
-		printf("%s=%s\n", cols[col].name, num_fmt_time(time, v));
-	else
-		printf("%s=%llu\n", cols[col].name, (unsigned long long)v);
+	rec_text(rec, col(name), s && *s ? s : NULL);
 }
 
-static void put_some(int col, uint64_t v)
+static void put_num(const char *name, uint64_t v)
+{
+	rec_num(rec, col(name), v);
+}
+
+static void put_some(const char *name, uint64_t v)
 {
 	if (v)
-		put_num(col, v);
+		put_num(name, v);
 }
 
-/* All pairs of KEY: a line each, or one field with a line end between them. */
-static void put_list(const struct spec *s, const char *key, int col)
+/* All pairs of KEY, with a line end between them. */
+static void put_list(const struct spec *s, const char *key, const char *name)
 {
 	autobuf b = BUF_INIT;
 	const char *v;
 	size_t i = 0;
 
-	while ((v = spec_next(s, key, &i))) {
-		if (!rec)
-			put_text(col, v);
+	while ((v = spec_next(s, key, &i)))
 		buf_fmt(&b, "%s%s", b.len ? "\n" : "", v);
-	}
-	if (rec)
-		put_text(col, b.p);
+	put_text(name, b.p);
 }
 
 static void put_state(const struct view *v)
 {
-	put_text(C_ID, v->id);
-	put_text(C_NAME, v->known ? v->spec.name : NULL);
-	put_text(C_STATE, box_state_name(v->state));
-	put_text(C_CAUSE, view_cause(v));
+	put_text("id", v->id);
+	put_text("name", v->known ? v->spec.name : NULL);
+	put_text("state", box_state_name(v->state));
+	put_text("cause", view_cause(v));
 	if (v->known) {
-		put_num(C_CREATED, v->spec.created_ms);
-		put_num(C_AGE, now > v->spec.created_ms ? now - v->spec.created_ms : 0);
+		put_num("created", v->spec.created_ms);
+		put_num("age_ms", now > v->spec.created_ms ? now - v->spec.created_ms : 0);
 	}
-	put_some(C_SINCE, v->since_ms);
-	put_some(C_PID, v->pid);
+	put_some("since", v->since_ms);
+	put_some("pid", v->pid);
 }
 
 static void put_spec(const struct view *v)
 {
-	const struct spec *s = &v->spec;
+	/* 0 and "" stand for no limit and nothing asked for: these are left out. */
+	static const char *const texts[] = {"backend", "user",	"workdir", "hostname",
+					    "net",     "image", "seccomp"};
+	static const char *const limits[] = {"ttl_ms", "idle_ms", "mem_bytes", "cpu_milli", "pids"};
+	static const char *const nums[] = {"no_new_privs", "slot", "id_base", "id_count", "by"};
+	const struct kv *kv = &v->spec.kv;
 	int64_t left = view_ttl_left(v, now);
 	autobuf labels = BUF_INIT;
 
-	view_labels(v, &labels);
-	put_some(C_TTL, s->ttl_ms);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		put_text(texts[i], kv_get(kv, texts[i]));
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+		put_some(limits[i], kv_u64(kv, limits[i], 0));
+	for (size_t i = 0; i < sizeof(nums) / sizeof(nums[0]); i++)
+		put_num(nums[i], kv_u64(kv, nums[i], 0));
 	if (left >= 0)
-		put_num(C_TTL_LEFT, (uint64_t)left);
-	put_some(C_IDLE, s->idle_ms);
-	put_text(C_IMAGE, s->image);
-	put_text(C_DIGEST, s->image_digest);
-	put_list(s, "layer", C_LAYERS);
-	put_text(C_BACKEND, s->backend);
-	put_text(C_USER, s->user);
-	put_text(C_WORKDIR, s->workdir);
-	put_text(C_HOSTNAME, s->hostname);
-	put_text(C_NET, s->net);
-	put_text(C_SECCOMP, s->seccomp);
-	put_num(C_NNP, (uint64_t)s->no_new_privs);
-	put_text(C_LABELS, labels.p);
-	put_some(C_MEM, s->mem_bytes);
-	put_some(C_CPU, s->cpu_milli);
-	put_some(C_PIDS, s->pids);
-	put_num(C_MAX_OUTPUT, s->max_output);
-	put_num(C_SLOT, s->slot);
-	put_num(C_ID_BASE, s->id_base);
-	put_num(C_ID_COUNT, s->id_count);
-	put_num(C_BY, kv_u64(&s->kv, "by", 0));
-	put_list(s, "env", C_ENV);
-}
-
-static void close_tree(struct cgroup_tree *t)
-{
-	fd_close(&t->v2);
-	fd_close(&t->mem);
-	fd_close(&t->cpu);
-	fd_close(&t->pids);
+		put_num("ttl_left_ms", (uint64_t)left);
+	put_num("max_output_bytes", v->spec.max_output);
+	put_text("digest", v->spec.image_digest);
+	view_labels(v, &labels);
+	put_text("labels", labels.p);
+	put_list(&v->spec, "layer", "layers");
+	put_list(&v->spec, "env", "env");
 }
 
 /* Of a living box from its groups; one that ends meanwhile has no figures. */
@@ -200,55 +178,41 @@ static void put_usage(const struct view *v)
 	}
 	if (!cgroup_open(&tree, v->id, &cg)) {
 		cgroup_usage(&cg, &u);
-		put_num(C_CPU_USED, u.cpu_ms);
-		put_num(C_MEM_USED, u.mem);
-		put_num(C_MEM_PEAK, u.mem_peak);
-		put_num(C_TASKS, u.tasks);
-		put_num(C_OOM, cgroup_oom_kills(&cg));
+		put_num("cpu_ms", u.cpu_ms);
+		put_num("mem_used_bytes", u.mem);
+		put_num("mem_peak_bytes", u.mem_peak);
+		put_num("tasks", u.tasks);
+		put_num("oom_kills", cgroup_oom_kills(&cg));
 		cgroup_close(&cg);
 	}
-	close_tree(&tree);
+	cgroup_tree_close(&tree);
 }
 
 static void put_last_usage(const struct kv *end)
 {
 	static const struct {
 		const char *key;
-		int col;
-	} pairs[] = {{"cpu_ms", C_CPU_USED}, {"mem_peak", C_MEM_PEAK}, {"oom_kills", C_OOM}};
+		const char *name;
+	} pairs[] = {
+		{"cpu_ms", "cpu_ms"}, {"mem_peak", "mem_peak_bytes"}, {"oom_kills", "oom_kills"}};
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
 		if (kv_get(end, pairs[i].key))
-			put_num(pairs[i].col, kv_u64(end, pairs[i].key, 0));
-}
-
-struct tally {
-	uint64_t begun, ended, last_ms;
-};
-
-static int count_record(void *arg, const struct kv *r)
-{
-	struct tally *t = arg;
-	const char *ev = kv_str(r, "ev", "");
-
-	t->begun += !strcmp(ev, "exec");
-	t->ended += !strcmp(ev, "end");
-	t->last_ms = kv_u64(r, "time_ms", t->last_ms);
-	return 0;
+			put_num(pairs[i].name, kv_u64(end, pairs[i].key, 0));
 }
 
 static int put_commands(const struct state *st, const struct view *v)
 {
-	struct tally t = {0};
+	struct log_tally t;
 
-	if (log_each(st, v->id, count_record, &t) < 0)
+	if (log_count(st, v->id, &t) < 0)
 		return -1;
-	put_num(C_COMMANDS, t.begun);
+	put_num("commands", t.begun);
 	if (v->state != BOX_RUNNING)
 		return 0;
-	put_num(C_RUNNING, t.begun - t.ended);
+	put_num("running", t.begun - t.ended);
 	if (t.begun == t.ended && t.last_ms && t.last_ms <= now)
-		put_num(C_IDLE_FOR, now - t.last_ms);
+		put_num("idle_for_ms", now - t.last_ms);
 	return 0;
 }
 
@@ -260,9 +224,9 @@ static int put_disk(const struct state *st, const struct view *v)
 	snprintf(path, sizeof(path), "%s/upper", v->id);
 	if (usage_count(st->box, path, DISK_FILES, &u) < 0)
 		return -1;
-	put_num(C_DISK, u.bytes);
-	put_num(C_DISK_FILES, u.files);
-	put_num(C_DISK_PARTIAL, (uint64_t)u.partial);
+	put_num("disk_bytes", u.bytes);
+	put_num("disk_files", u.files);
+	put_num("disk_partial", (uint64_t)u.partial);
 	return 0;
 }
 
@@ -274,8 +238,6 @@ static int print(const struct state *st, const char *id)
 
 	if (!r)
 		return fail_as(EX_GONE, "no box '%s' on this node", id);
-	if (!rec && printed++)
-		putchar('\n');
 	put_state(&v);
 	if (v.known)
 		put_spec(&v);
@@ -285,8 +247,7 @@ static int print(const struct state *st, const char *id)
 		put_usage(&v);
 	bad |= put_commands(st, &v) < 0;
 	bad |= disk && put_disk(st, &v) < 0;
-	if (rec)
-		rec_end(rec);
+	rec_end(rec);
 	return bad ? -1 : 0;
 }
 
@@ -323,9 +284,9 @@ int main(int argc, char **argv)
 		opt_misuse("needs a box: ID, or - to read IDs from stdin");
 	if (state_open(&st, 0) < 0)
 		die();
-	if (recs.json || recs.cols || recs.header || recs.nul)
-		rec = rec_open(stdout, cols, &recs);
-	if (!rec && (recs.json || recs.cols || recs.header || recs.nul))
+	recs.lines = !recs.json && !recs.cols && !recs.header && !recs.nul;
+	rec = rec_open(stdout, cols, &recs);
+	if (!rec)
 		die();
 	now = num_now_ms();
 	for (int i = first; i < argc; i++) {
@@ -333,6 +294,6 @@ int main(int argc, char **argv)
 		if (r)
 			code = argc - first == 1 ? r : EX_NO;
 	}
-	r = rec ? rec_close(rec) : finish(stdout);
+	r = rec_close(rec);
 	return r ? r : code;
 }

@@ -20,6 +20,7 @@ struct rec {
 	const struct rec_col *cols;
 	struct rec_opts opts;
 	int table; /* aligned for a person */
+	int begun; /* a record was printed */
 	int ncols; /* in the column table */
 	int *show; /* the columns to print, in order */
 	int nshow;
@@ -70,7 +71,7 @@ struct rec *rec_open(FILE *out, const struct rec_col *cols, const struct rec_opt
 	while (cols[r->ncols].name)
 		r->ncols++;
 	r->row = xcalloc((size_t)r->ncols, sizeof(*r->row));
-	r->table = !opts->json && !opts->nul && isatty(fileno(out));
+	r->table = !opts->json && !opts->nul && !opts->lines && isatty(fileno(out));
 	if (select_cols(r) < 0) {
 		free(r->show);
 		free(r->row);
@@ -201,6 +202,32 @@ static void print_tsv(struct rec *r)
 	fwrite(line.p, 1, line.len, r->out);
 }
 
+/* A field of several lines is a list: its name comes with each. */
+static void print_field_lines(struct rec *r, const char *name, const char *s)
+{
+	while (*s) {
+		size_t len = strcspn(s, "\n");
+		autobuf line = BUF_INIT;
+
+		kv_escape(&line, s, len);
+		fprintf(r->out, "%s=%s\n", name, buf_cstr(&line));
+		s += len + (s[len] == '\n');
+	}
+}
+
+static void print_lines(struct rec *r)
+{
+	if (r->begun)
+		fputc('\n', r->out);
+	for (int i = 0; i < r->nshow; i++) {
+		char num[NUM_TEXT];
+		const char *s = field_text(r, r->show[i], num);
+
+		if (s)
+			print_field_lines(r, r->cols[r->show[i]].name, s);
+	}
+}
+
 /* A terminal must not be driven by what a box put into a name: control bytes become '?'. */
 static char *cell(const char *s)
 {
@@ -223,9 +250,12 @@ void rec_end(struct rec *r)
 		}
 	} else if (r->opts.json) {
 		print_json(r);
+	} else if (r->opts.lines) {
+		print_lines(r);
 	} else {
 		print_tsv(r);
 	}
+	r->begun = 1;
 	for (int i = 0; i < r->ncols; i++)
 		rec_text(r, i, NULL);
 }

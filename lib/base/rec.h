@@ -23,6 +23,7 @@ struct rec_opts {
 	int header;	  /* -H */
 	int nul;	  /* -0: NUL instead of newline after a record */
 	int json;
+	int lines; /* name=value lines, one a field that is not empty; a blank line between records */
 };
 
 /* For a tool's option table. */

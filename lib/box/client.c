@@ -144,10 +144,7 @@ static int remove_groups(const char *id)
 		cgroup_close(&cg);
 	}
 	r = cgroup_remove(&tree, id);
-	fd_close(&tree.v2);
-	fd_close(&tree.mem);
-	fd_close(&tree.cpu);
-	fd_close(&tree.pids);
+	cgroup_tree_close(&tree);
 	return r;
 }
 

@@ -246,10 +246,7 @@ static int try_cgroup(int *hybrid, const char **lacks)
 		cgroup_close(&cg);
 		cgroup_remove(&tree, name);
 	}
-	fd_close(&tree.v2);
-	fd_close(&tree.mem);
-	fd_close(&tree.cpu);
-	fd_close(&tree.pids);
+	cgroup_tree_close(&tree);
 	return r;
 }
 

@@ -65,7 +65,7 @@ static void open_files(const struct doctor *d)
 	struct rlimit r;
 	char cure[64];
 
-	snprintf(cure, sizeof(cure), "ulimit -Hn %llu", (unsigned long long)(2 * want));
+	snprintf(cure, sizeof(cure), "ulimit -Hn %llu", 2ull * want);
 	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_max < want)
 		need_say(d, NEED_WARN, "open-files", cure,
 			 "the hard limit of open files is %llu; waiting for %llu boxes wants %llu",

@@ -97,6 +97,14 @@ int cgroup_tree_open(struct cgroup_tree *t, const char *prefix)
 	return t->mem < 0 || t->cpu < 0 || t->pids < 0 ? -1 : 0;
 }
 
+void cgroup_tree_close(struct cgroup_tree *t)
+{
+	fd_close(&t->v2);
+	fd_close(&t->mem);
+	fd_close(&t->cpu);
+	fd_close(&t->pids);
+}
+
 void cgroup_close(struct cgroup *cg)
 {
 	fd_close(&cg->v2);

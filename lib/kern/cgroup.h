@@ -39,6 +39,7 @@ struct cgroup_usage {
 
 /* Finds the hierarchies and opens (makes) PREFIX in each; fail() says what the node lacks. */
 int cgroup_tree_open(struct cgroup_tree *t, const char *prefix);
+void cgroup_tree_close(struct cgroup_tree *t);
 
 /* Makes the group NAME with its limits, or opens it. The fds are the caller's. */
 int cgroup_make(const struct cgroup_tree *t, const char *name, const struct cgroup_limits *l,

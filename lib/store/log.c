@@ -74,7 +74,7 @@ int log_next(struct log_reader *r, struct kv *rec)
 			r->at += (size_t)(nl + 1 - line);
 			return kv_parse_line(rec, "log", line, (size_t)(nl - line)) < 0 ? -1 : 1;
 		}
-		if (r->at) {
+		if (r->at && r->b.p) {
 			memmove(r->b.p, line, r->b.len - r->at);
 			r->b.len -= r->at;
 			r->at = 0;
@@ -106,6 +106,23 @@ int log_each(const struct state *st, const char *id, int (*fn)(void *arg, const 
 	}
 	log_reader_close(&rd);
 	return r;
+}
+
+static int count_record(void *arg, const struct kv *rec)
+{
+	struct log_tally *t = arg;
+	const char *ev = kv_str(rec, "ev", "");
+
+	t->begun += !strcmp(ev, "exec");
+	t->ended += !strcmp(ev, "end");
+	t->last_ms = kv_u64(rec, "time_ms", t->last_ms);
+	return 0;
+}
+
+int log_count(const struct state *st, const char *id, struct log_tally *t)
+{
+	memset(t, 0, sizeof(*t));
+	return log_each(st, id, count_record, t);
 }
 
 struct find {

@@ -39,6 +39,11 @@ void log_reader_close(struct log_reader *r);
  */
 int log_each(const struct state *st, const char *id, int (*fn)(void *arg, const struct kv *rec),
 	     void *arg);
+/* Commands begun and ended, and the time of the last record (0: there is none). */
+struct log_tally {
+	uint64_t begun, ended, last_ms;
+};
+int log_count(const struct state *st, const char *id, struct log_tally *t);
 /* The end record of command SEQ into REC: 1 found, 0 not (yet) there, -1 error. */
 int log_find_end(const struct state *st, const char *id, uint64_t seq, struct kv *rec);
 #endif

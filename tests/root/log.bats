@@ -1,4 +1,5 @@
 # sbx-log: records and output, living and dead, and following.
+# shellcheck disable=SC2154,SC2016 # box and lines are set by others; quoted scripts are the box's
 load ../helpers
 
 setup_file()
@@ -41,7 +42,6 @@ teardown()
 	sbx-exec --max-output 10 "$box" -- seq 100 >/dev/null
 	run -0 --separate-stderr sbx-log --stdout "$box" 2
 	assert_equal "$output" "$(seq 5)"
-	# shellcheck disable=SC2154 # bats sets it
 	[[ $stderr == *"not all of the output of command 2 was kept"* ]]
 	run -125 sbx-log --stdout "$box" 9
 	run -125 sbx-log "$box" 9

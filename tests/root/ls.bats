@@ -1,4 +1,5 @@
 # sbx-ls: what it lists, filters and columns, and that nothing holds it up.
+# shellcheck disable=SC2154,SC2016 # box and lines are set by others; quoted scripts are the box's
 load ../helpers
 
 setup_file()

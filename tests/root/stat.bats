@@ -1,4 +1,5 @@
 # sbx-stat: specification, state, use and end of a box.
+# shellcheck disable=SC2154,SC2016 # box and lines are set by others; quoted scripts are the box's
 load ../helpers
 
 setup_file()

@@ -1,4 +1,5 @@
 # sbx-wait: boxes and commands, before, while and after they end.
+# shellcheck disable=SC2154,SC2016 # box and lines are set by others; quoted scripts are the box's
 load ../helpers
 
 setup_file()
@@ -30,7 +31,6 @@ teardown()
 	assert_line end=exit
 	assert_line code=7
 	assert_line "seq=$n"
-	# shellcheck disable=SC2016 # for the box's shell
 	n=$(sbx-exec -d "$box" -- sh -c 'kill -9 $$')
 	run -137 sbx-wait "$box" "$n"
 	n=$(sbx-exec -d -t 0.2 "$box" -- sleep 60)

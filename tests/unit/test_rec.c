@@ -34,6 +34,15 @@ static char *write_two(struct rec_opts opts, const char *odd, int terminal)
 	return text;
 }
 
+static void lines(void)
+{
+	autofree char *a = write_two((struct rec_opts){.lines = 1}, "a\nb\\", 0);
+
+	is_str(a,
+	       "id=a\nid=b\\\\\nmem_bytes=1536\nwall_ms=1500\nstart=1970-01-01T00:00:00.000Z\n\n",
+	       "lines: a list names each of its lines, what is empty is left out");
+}
+
 static void tsv(void)
 {
 	autofree char *a = write_two((struct rec_opts){0}, "a\tb\nc\\", 0);
@@ -128,6 +137,7 @@ static void full(void)
 
 int main(void)
 {
+	lines();
 	tsv();
 	json();
 	table();
