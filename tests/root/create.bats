@@ -1,5 +1,6 @@
 # sbx-create: what each option does inside, what is refused and how, what is left after a refusal.
-# limit: 240
+# limit: 600
+# shellcheck disable=SC2016,SC2030,SC2031,SC2153,SC2154,SC2086
 load ../helpers
 
 setup_file()
