@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "base/num.h"
 #include "box/spec.h"
 #include "kern/cgroup.h"
+#include "kern/ns.h"
 #include "store/slot.h"
 
 enum { CONNECT_MS = 10000 };
@@ -129,6 +131,14 @@ int box_stop_wait(int ctl, const char *id, int timeout_ms)
 	return r ? 0 : fail_as(EX_AGAIN, "box '%s' does not end", id);
 }
 
+static void close_tree(struct cgroup_tree *t)
+{
+	fd_close(&t->v2);
+	fd_close(&t->mem);
+	fd_close(&t->cpu);
+	fd_close(&t->pids);
+}
+
 /* Kills what a keeper that died by kill -9 may have left, and gives the groups back. */
 static int remove_groups(const char *id)
 {
@@ -144,10 +154,7 @@ static int remove_groups(const char *id)
 		cgroup_close(&cg);
 	}
 	r = cgroup_remove(&tree, id);
-	fd_close(&tree.v2);
-	fd_close(&tree.mem);
-	fd_close(&tree.cpu);
-	fd_close(&tree.pids);
+	close_tree(&tree);
 	return r;
 }
 
@@ -201,4 +208,43 @@ int box_remove_wait(const struct state *st, const char *id)
 	     tries++)
 		usleep(5000);
 	return r;
+}
+
+static void kill_group(const char *id)
+{
+	struct cgroup_tree tree;
+	struct cgroup cg;
+
+	if (cgroup_tree_open(&tree, "sbx") < 0)
+		return;
+	if (!cgroup_open(&tree, id, &cg)) {
+		cgroup_kill(&cg);
+		cgroup_close(&cg);
+	}
+	close_tree(&tree);
+}
+
+/* Kills the keeper, if the process of that number still is it. */
+static void kill_keeper(const struct state *st, const char *id)
+{
+	char path[ID_MAX + 32], want[ID_MAX + 16];
+	autofd pidfd = -1;
+	autokv state = {0};
+	autobuf cmd = BUF_INIT;
+	int pid, len;
+
+	snprintf(path, sizeof(path), "%s/state", id);
+	pid = kv_load(&state, st->run_box, path) < 0 ? 0 : (int)kv_u64(&state, "keeper", 0);
+	pidfd = pid > 1 ? ns_pidfd_open(pid) : -1;
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+	len = snprintf(want, sizeof(want), "sbx-keep%c%s", 0, id);
+	if (pidfd >= 0 && !fd_read_file(AT_FDCWD, path, 4096, &cmd) && cmd.len >= (size_t)len &&
+	    !memcmp(cmd.p, want, (size_t)len))
+		ns_pidfd_kill(pidfd, SIGKILL);
+}
+
+void box_kill(const struct state *st, const char *id)
+{
+	kill_group(id);
+	kill_keeper(st, id);
 }

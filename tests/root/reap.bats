@@ -168,6 +168,19 @@ age()
 	assert_equal "$(things)" ""
 }
 
+@test "a keeper that is stopped: sbx-stop kills its box and it after its time" {
+	box --name stuck
+	pid=$(keeper "$box")
+	bg sbx-exec "$box" -- sleep 98765
+	within 5 sh -c 'grep -qsa "[s]leep.98765" /proc/[0-9]*/cmdline'
+	kill -STOP "$pid"
+	run -0 timeout 20 sbx-stop -t 500ms stuck
+	assert_output ""
+	assert_equal "$(things)" ""
+	within 5 sh -c '! kill -0 '"$pid"' 2>/dev/null'
+	within 5 sh -c '! grep -qsa "[s]leep.98765" /proc/[0-9]*/cmdline'
+}
+
 @test "after a reboot (no run directory) boxes are dead and lost, and reap removes them" {
 	ids=$(sbx-create -i small -n 3)
 	for id in $ids; do dead "$id"; done
@@ -253,7 +266,7 @@ age()
 		dd if=/dev/zero of="$d/rest" bs=1k 2>/dev/null || true
 		assert_equal "$(df --output=avail "$d" | tail -n 1 | tr -d ' ')" 0
 		# Until one fails: small files may still find room in what is left of directories.
-		for i in $(seq 20); do
+		for _ in $(seq 20); do
 			status=0
 			sbx-create -i small -m 64M >"$BATS_TEST_TMPDIR/id" 2>"$BATS_TEST_TMPDIR/err" || status=$?
 			[ "$status" = 0 ] || break
@@ -269,7 +282,7 @@ age()
 		sbx-reap
 		[ "$(df --output=avail "$d" | tail -n 1)" -gt 10000 ] || fail "no space came back"
 		# With the default reserve the refusal comes before the disk is full.
-		SBX_CONFIG= run sbx-create -i small
+		SBX_CONFIG='' run sbx-create -i small
 		assert_equal "$status" 75
 		assert_output --partial disk_reserve
 		sbx-create -i small -m 64M >/dev/null
