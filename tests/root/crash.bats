@@ -61,7 +61,7 @@ calls()
 counted()
 {
 	sed -n 's/^\([a-z0-9_]*\)(.*/\1/p' "$1" | sort | uniq -c | while read -r n call; do
-		case " $(echo $CALLS) " in
+		case " ${CALLS//$'\n'/ } " in
 		*" $call "*) ;;
 		*) continue ;;
 		esac
@@ -183,7 +183,7 @@ keeper()
 	box
 	bg sbx-exec "$box" -- sh -c 'sleep 1000 & setsid sleep 1000 & sleep 1000'
 	client=$!
-	within 5 sh -c '[ "$(grep -lsa "sleep.1000" /proc/[0-9]*/cmdline | wc -l)" -ge 1 ]'
+	within 5 sh -c '[ "$(grep -lsa "[s]leep.1000" /proc/[0-9]*/cmdline | wc -l)" -ge 1 ]'
 	kill -KILL "$(keeper "$box")"
 	code=0
 	wait "$client" || code=$?
