@@ -167,6 +167,23 @@ static int drop_slot(void *p, uint32_t slot, const char *id)
 	return 0;
 }
 
+/*
+ * Under another name first: a creation that has just made this directory, and finds it without a
+ * lock file between two of our steps, shall see that it is not its own any more. "." and the ID is
+ * what sbx-reap removes without a question.
+ */
+static int remove_run(const struct state *st, const char *id)
+{
+	char aside[ID_MAX + 2];
+
+	snprintf(aside, sizeof(aside), ".%s", id);
+	if (fd_rmtree(st->run_box, aside) < 0)
+		return -1;
+	if (renameat(st->run_box, id, st->run_box, aside) < 0)
+		return errno == ENOENT ? 0 : fail("cannot move the run directory of box '%s'", id);
+	return fd_rmtree(st->run_box, aside);
+}
+
 int box_remove(const struct state *st, const char *id)
 {
 	autofd dir = openat(st->run_box, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -195,7 +212,7 @@ int box_remove(const struct state *st, const char *id)
 		slot_free(st, spec.slot, id);
 	else
 		slot_each(st, drop_slot, arg);
-	return fd_rmtree(st->run_box, id);
+	return remove_run(st, id);
 }
 
 int box_remove_wait(const struct state *st, const char *id)

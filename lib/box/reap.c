@@ -29,6 +29,8 @@ static int exists(const struct state *st, const char *id)
 
 static void remove_box(const struct reap *r, const char *id, const char *why)
 {
+	if (!exists(r->st, id)) /* another reap was quicker */
+		return;
 	if (!r->dry_run && box_remove(r->st, id) < 0) {
 		if (errno != EWOULDBLOCK) /* else: somebody else is at it, or it lives after all */
 			r->failed();
@@ -84,17 +86,21 @@ static int reap_boxes(const struct reap *r)
 	return n;
 }
 
-/* Creations cut off before STATE/box/ID was there. */
+/* Creations cut off before STATE/box/ID was there, and removals cut off after it (remove_run). */
 static void reap_runs(const struct reap *r)
 {
 	int fd = openat(r->st->run_box, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 
-	while (d && (e = readdir(d)))
+	while (d && (e = readdir(d))) {
+		if (e->d_name[0] == '.' && id_valid(e->d_name + 1) && !r->dry_run &&
+		    fd_rmtree(r->st->run_box, e->d_name) < 0)
+			r->failed();
 		if (id_valid(e->d_name) && faccessat(r->st->box, e->d_name, F_OK, 0) < 0 &&
 		    box_state(r->st, e->d_name) == BOX_DEAD)
 			remove_box(r, e->d_name, "half-made");
+	}
 	if (d)
 		closedir(d);
 }
