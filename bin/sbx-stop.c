@@ -4,6 +4,7 @@
  * running it again, or sbx-reap, goes on where it was.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static const struct opt opts[] = {
 	{'l', "label", "K=V", OPT_LIST, &labels, "with --all: only boxes with this label"},
 	{0, "keep", NULL, OPT_FLAG, &keep, "end them, but leave files and log for sbx-reap"},
 	{'t', "timeout", "DURATION", OPT_DURATION, &timeout_ms,
-	 "give a box this long to end (30s)"},
+	 "kill a box that has not ended after this time (30s)"},
 	{'q', "quiet", NULL, OPT_FLAG, &quiet, "no message about boxes that do not exist"},
 	{0},
 };
@@ -57,12 +58,15 @@ static void failed(void)
 
 static void end_all(const struct state *st)
 {
+	int wait_ms = timeout_ms < INT_MAX ? (int)timeout_ms : INT_MAX;
+
 	for (size_t i = 0; i < n; i++) {
 		struct ending *e = &list[i];
 
-		int ended = e->ctl < 0 || !box_stop_wait(e->ctl, e->id, (int)timeout_ms);
-
-		if (!ended || (!keep && box_remove_wait(st, e->id) < 0))
+		/* A keeper that is stuck: the end of the box is asked for, not an answer. */
+		if (e->ctl >= 0 && box_stop_wait(e->ctl, e->id, wait_ms) < 0)
+			box_kill(st, e->id);
+		if (!keep && box_remove_wait(st, e->id) < 0)
 			failed();
 	}
 	n = 0;

@@ -43,4 +43,6 @@ int box_remove_wait(const struct state *st, const char *id);
 int box_stop_begin(const struct state *st, const char *id, const char *cause);
 /* Waits until the keeper is gone (at most TIMEOUT_MS, then fail(EX_AGAIN)), and closes CTL. */
 int box_stop_wait(int ctl, const char *id, int timeout_ms);
+/* Kills a box and its keeper, one that does not answer: stopped by a signal, say. */
+void box_kill(const struct state *st, const char *id);
 #endif

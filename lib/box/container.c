@@ -210,13 +210,26 @@ static int attach_dir(int mnt, const char *name)
 	return mnt_move(mnt, AT_FDCWD, name);
 }
 
-/* On /etc/NAME, over a plain file of the image only: either may be a link that leads elsewhere. */
-static int attach_file(int mnt, const char *name)
+enum { IN_ROOT = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV };
+
+/* Images from a registry have no such file: an empty one in the upper is what the mount lies on. */
+static void make_target(const struct spec *s, const char *path)
+{
+	autofd fd = fd_openat2(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL, 0644, IN_ROOT);
+
+	if (fd >= 0 && fchown(fd, s->id_base, s->id_base) < 0)
+		unlink(path);
+}
+
+/* On /etc/NAME, over a plain file only: what the image has there may be a link that leads elsewhere. */
+static int attach_file(const struct spec *s, int mnt, const char *name)
 {
 	autofree char *path = xasprintf("etc/%s", name), *source = xasprintf("dev/shm/%s", name);
-	autofd at = fd_openat2(AT_FDCWD, path, O_PATH | O_NOFOLLOW, 0,
-			       RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+	autofd at = -1;
 	struct stat sb;
+
+	make_target(s, path);
+	at = fd_openat2(AT_FDCWD, path, O_PATH | O_NOFOLLOW, 0, IN_ROOT);
 
 	if (at >= 0 && !fstat(at, &sb) && S_ISREG(sb.st_mode) && mnt_move(mnt, at, "") < 0)
 		return -1;
@@ -276,7 +289,7 @@ static int mount_proc_sys(void)
 	return 0;
 }
 
-static int mount_all(const struct parts *p, const struct box_run *run)
+static int mount_all(const struct spec *s, const struct parts *p, const struct box_run *run)
 {
 	if (mnt_move(run->root, AT_FDCWD, "/") < 0 || mnt_enter_root(run->root) < 0)
 		return -1;
@@ -286,9 +299,9 @@ static int mount_all(const struct parts *p, const struct box_run *run)
 	if (mnt_move(run->pts, AT_FDCWD, "dev/pts") < 0 ||
 	    mnt_move(p->shm, AT_FDCWD, "dev/shm") < 0)
 		return -1;
-	if (attach_file(p->hosts, "hosts") < 0)
+	if (attach_file(s, p->hosts, "hosts") < 0)
 		return -1;
-	return p->resolv < 0 ? 0 : attach_file(p->resolv, "resolv.conf");
+	return p->resolv < 0 ? 0 : attach_file(s, p->resolv, "resolv.conf");
 }
 
 static int make_tmp(void)
@@ -315,7 +328,7 @@ static int become_init(const struct spec *s, const struct parts *p, const struct
 	if (sethostname(s->hostname, strlen(s->hostname)) < 0)
 		return fail("cannot set the host name '%s'", s->hostname);
 	umask(0);
-	if (mount_all(p, run) < 0)
+	if (mount_all(s, p, run) < 0)
 		return -1;
 	/* A node short of memory kills in a box before it kills a keeper. */
 	if (fd_put(AT_FDCWD, "/proc/self/oom_score_adj", BOX_OOM_ADJ) < 0)

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +15,7 @@
 #include "box/client.h"
 #include "box/node.h"
 #include "box/spec.h"
-#include "kern/cgroup.h"
 #include "kern/mnt.h"
-#include "kern/ns.h"
 #include "store/image.h"
 #include "store/slot.h"
 
@@ -32,6 +29,8 @@ static int exists(const struct state *st, const char *id)
 
 static void remove_box(const struct reap *r, const char *id, const char *why)
 {
+	if (!exists(r->st, id)) /* another reap was quicker */
+		return;
 	if (!r->dry_run && box_remove(r->st, id) < 0) {
 		if (errno != EWOULDBLOCK) /* else: somebody else is at it, or it lives after all */
 			r->failed();
@@ -52,37 +51,11 @@ static void reap_dead(const struct reap *r, const char *id)
 	remove_box(r, id, kv_str(&end, "cause", "lost"));
 }
 
-/*
- * A stuck keeper (stopped by a signal, say): its box is killed by its group, then the keeper itself,
- * if the process of that number still is it.
- */
-static void kill_stuck(const struct reap *r, const char *id)
+static void reap_stuck(const struct reap *r, const char *id)
 {
-	char path[ID_MAX + 32], want[ID_MAX + 16];
-	struct cgroup_tree tree;
-	struct cgroup cg;
-	autofd pidfd = -1;
-	autokv state = {0};
-	autobuf cmd = BUF_INIT;
-	int pid, len;
-
-	if (r->dry_run) {
-		r->report(id, "ttl");
-		return;
-	}
-	if (!cgroup_tree_open(&tree, "sbx") && !cgroup_open(&tree, id, &cg)) {
-		cgroup_kill(&cg);
-		cgroup_close(&cg);
-	}
-	snprintf(path, sizeof(path), "%s/state", id);
-	pid = kv_load(&state, r->st->run_box, path) < 0 ? 0 : (int)kv_u64(&state, "keeper", 0);
-	pidfd = pid > 1 ? ns_pidfd_open(pid) : -1;
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	len = snprintf(want, sizeof(want), "sbx-keep%c%s", 0, id);
-	if (pidfd >= 0 && !fd_read_file(AT_FDCWD, path, 4096, &cmd) && cmd.len >= (size_t)len &&
-	    !memcmp(cmd.p, want, (size_t)len))
-		ns_pidfd_kill(pidfd, SIGKILL);
-	if (box_remove_wait(r->st, id) < 0)
+	if (!r->dry_run)
+		box_kill(r->st, id);
+	if (!r->dry_run && box_remove_wait(r->st, id) < 0)
 		r->failed();
 	else
 		r->report(id, "ttl");
@@ -96,7 +69,7 @@ static void reap_box(const struct reap *r, const char *id)
 		reap_dead(r, id);
 	else if (!spec_load(r->st, id, &s) && s.ttl_ms &&
 		 s.created_ms + s.ttl_ms + STUCK_MS < num_now_ms())
-		kill_stuck(r, id);
+		reap_stuck(r, id);
 }
 
 static int reap_boxes(const struct reap *r)
@@ -113,17 +86,21 @@ static int reap_boxes(const struct reap *r)
 	return n;
 }
 
-/* Creations cut off before STATE/box/ID was there. */
+/* Creations cut off before STATE/box/ID was there, and removals cut off after it (remove_run). */
 static void reap_runs(const struct reap *r)
 {
 	int fd = openat(r->st->run_box, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 
-	while (d && (e = readdir(d)))
+	while (d && (e = readdir(d))) {
+		if (e->d_name[0] == '.' && id_valid(e->d_name + 1) && !r->dry_run &&
+		    fd_rmtree(r->st->run_box, e->d_name) < 0)
+			r->failed();
 		if (id_valid(e->d_name) && faccessat(r->st->box, e->d_name, F_OK, 0) < 0 &&
 		    box_state(r->st, e->d_name) == BOX_DEAD)
 			remove_box(r, e->d_name, "half-made");
+	}
 	if (d)
 		closedir(d);
 }
