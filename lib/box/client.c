@@ -131,14 +131,6 @@ int box_stop_wait(int ctl, const char *id, int timeout_ms)
 	return r ? 0 : fail_as(EX_AGAIN, "box '%s' does not end", id);
 }
 
-static void close_tree(struct cgroup_tree *t)
-{
-	fd_close(&t->v2);
-	fd_close(&t->mem);
-	fd_close(&t->cpu);
-	fd_close(&t->pids);
-}
-
 /* Kills what a keeper that died by kill -9 may have left, and gives the groups back. */
 static int remove_groups(const char *id)
 {
@@ -154,11 +146,7 @@ static int remove_groups(const char *id)
 		cgroup_close(&cg);
 	}
 	r = cgroup_remove(&tree, id);
-<<<<<<< HEAD
 	cgroup_tree_close(&tree);
-=======
-	close_tree(&tree);
->>>>>>> tmany
 	return r;
 }
 
@@ -242,7 +230,7 @@ static void kill_group(const char *id)
 		cgroup_kill(&cg);
 		cgroup_close(&cg);
 	}
-	close_tree(&tree);
+	cgroup_tree_close(&tree);
 }
 
 /* Kills the keeper, if the process of that number still is it. */
