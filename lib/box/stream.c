@@ -103,6 +103,15 @@ static ssize_t write_some(const struct stream *s, const char *p, size_t n)
 	return write(fd, p, n < 4096 ? n : 4096);
 }
 
+/* The reader is gone: the command shall see it as it would in a plain pipe. */
+static void give_up(struct stream *s)
+{
+	if (errno != EPIPE && errno != ECONNRESET)
+		s->lost = errno;
+	close_to(s);
+	close_from(s);
+}
+
 static void pass_lines(struct stream *s)
 {
 	const char *p = s->buf + s->at, *end = s->buf + s->end;
@@ -120,8 +129,7 @@ static void pass_lines(struct stream *s)
 			if (!nl)
 				buf_chr(&s->line, '\n');
 			if (fd_write_all(s->to, s->line.p, s->line.len) < 0) {
-				close_to(s);
-				close_from(s);
+				give_up(s);
 				return;
 			}
 			buf_clear(&s->line);
@@ -144,9 +152,7 @@ static void pass(struct stream *s)
 	}
 	k = write_some(s, s->buf + s->at, s->end - s->at);
 	if (k < 0 && errno != EAGAIN && errno != EINTR) {
-		/* The reader is gone: the command shall see it as it would in a plain pipe. */
-		close_to(s);
-		close_from(s);
+		give_up(s);
 		return;
 	}
 	s->at += k > 0 ? (size_t)k : 0;
@@ -201,7 +207,7 @@ void stream_flush(struct stream *s)
 	if (s->line.len && s->to >= 0) { /* a last line without its newline */
 		buf_chr(&s->line, '\n');
 		if (fd_write_all(s->to, s->line.p, s->line.len) < 0)
-			close_to(s);
+			give_up(s);
 		buf_clear(&s->line);
 	}
 }
