@@ -91,6 +91,7 @@ static ssize_t write_some(const struct stream *s, const char *p, size_t n)
 {
 	struct iovec iov = {.iov_base = (void *)p, .iov_len = n};
 	int fd = s->to;
+	struct pollfd room = {.fd = fd, .events = POLLOUT};
 	ssize_t k;
 
 	if (s->regular)
@@ -98,8 +99,12 @@ static ssize_t write_some(const struct stream *s, const char *p, size_t n)
 	k = syscall(SYS_pwritev2, fd, &iov, 1L, -1L, -1L, RWF_NOWAIT);
 	if (k >= 0 || (errno != EOPNOTSUPP && errno != EINVAL && errno != ESPIPE))
 		return k;
-	/* poll said there is room: for terminals and old pipes that is a page (pipe(7), PIPE_BUF).
-	 */
+	/* Named pipes and terminals know no RWF_NOWAIT. Where poll says there is room, there is a page
+	 * of it (pipe(7), PIPE_BUF). */
+	if (poll(&room, 1, 0) == 0) {
+		errno = EAGAIN;
+		return -1;
+	}
 	return write(fd, p, n < 4096 ? n : 4096);
 }
 
