@@ -104,6 +104,8 @@ static int run_one(const struct state *st, const char *id, int status)
 		warnf("the command was ended after its time limit");
 	if (o.end == END_OOM)
 		warnf("a process of the command was killed for memory");
+	if (o.lost)
+		warnf("cannot pass on the output of the command: %s", strerror(o.lost));
 	return code ? code : outcome_exit_code(&o);
 }
 
@@ -192,6 +194,9 @@ static void one_done(void *arg, const char *id, const struct outcome *o)
 	bad |= !o || outcome_exit_code(o);
 	if (!o)
 		warn();
+	else if (o->lost)
+		warnf("box '%s': cannot pass on the output of the command: %s", id,
+		      strerror(o->lost));
 	if (!rec)
 		return;
 	rec_text(rec, C_ID, id);

@@ -447,6 +447,7 @@ int run_command(struct running *r, struct outcome *o)
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	stream_flush(&r->stream[OUT]);
 	stream_flush(&r->stream[ERR]);
+	o->lost = r->stream[OUT].lost ? r->stream[OUT].lost : r->stream[ERR].lost;
 	run_free(r);
 	return failed;
 }
@@ -464,6 +465,8 @@ int outcome_exit_code(const struct outcome *o)
 		return EX_GONE;
 	if (o->end == END_TIMEOUT)
 		return EX_TIMEOUT;
+	if (o->lost)
+		return EX_SBX;
 	return o->signal ? 128 + o->signal : o->code;
 }
 

@@ -29,6 +29,7 @@ struct outcome {
 	int code, signal;
 	uint64_t seq, wall_ms, cpu_ms, mem_peak, stdout_bytes, stderr_bytes;
 	int truncated;
+	int lost; /* errno: output could not be passed on, as to a full disk; 0: no such fault */
 };
 
 struct running; /* a command that has its number and place, before it starts */

@@ -91,6 +91,7 @@ static ssize_t write_some(const struct stream *s, const char *p, size_t n)
 {
 	struct iovec iov = {.iov_base = (void *)p, .iov_len = n};
 	int fd = s->to;
+	struct pollfd room = {.fd = fd, .events = POLLOUT};
 	ssize_t k;
 
 	if (s->regular)
@@ -98,9 +99,22 @@ static ssize_t write_some(const struct stream *s, const char *p, size_t n)
 	k = syscall(SYS_pwritev2, fd, &iov, 1L, -1L, -1L, RWF_NOWAIT);
 	if (k >= 0 || (errno != EOPNOTSUPP && errno != EINVAL && errno != ESPIPE))
 		return k;
-	/* poll said there is room: for terminals and old pipes that is a page (pipe(7), PIPE_BUF).
-	 */
+	/* Named pipes and terminals know no RWF_NOWAIT. Where poll says there is room, there is a page
+	 * of it (pipe(7), PIPE_BUF). */
+	if (poll(&room, 1, 0) == 0) {
+		errno = EAGAIN;
+		return -1;
+	}
 	return write(fd, p, n < 4096 ? n : 4096);
+}
+
+/* The reader is gone: the command shall see it as it would in a plain pipe. */
+static void give_up(struct stream *s)
+{
+	if (errno != EPIPE && errno != ECONNRESET)
+		s->lost = errno;
+	close_to(s);
+	close_from(s);
 }
 
 static void pass_lines(struct stream *s)
@@ -120,8 +134,7 @@ static void pass_lines(struct stream *s)
 			if (!nl)
 				buf_chr(&s->line, '\n');
 			if (fd_write_all(s->to, s->line.p, s->line.len) < 0) {
-				close_to(s);
-				close_from(s);
+				give_up(s);
 				return;
 			}
 			buf_clear(&s->line);
@@ -144,9 +157,7 @@ static void pass(struct stream *s)
 	}
 	k = write_some(s, s->buf + s->at, s->end - s->at);
 	if (k < 0 && errno != EAGAIN && errno != EINTR) {
-		/* The reader is gone: the command shall see it as it would in a plain pipe. */
-		close_to(s);
-		close_from(s);
+		give_up(s);
 		return;
 	}
 	s->at += k > 0 ? (size_t)k : 0;
@@ -201,7 +212,7 @@ void stream_flush(struct stream *s)
 	if (s->line.len && s->to >= 0) { /* a last line without its newline */
 		buf_chr(&s->line, '\n');
 		if (fd_write_all(s->to, s->line.p, s->line.len) < 0)
-			close_to(s);
+			give_up(s);
 		buf_clear(&s->line);
 	}
 }

@@ -20,6 +20,7 @@ struct stream {
 	char *buf;	    /* STREAM_BUF bytes on their way */
 	size_t at, end;
 	struct buf line; /* prefix mode: a line that is not whole yet */
+	int lost;	 /* errno of a write that failed, 0 if the reader has just gone */
 	int eof;
 	int regular; /* `to` is a plain file: it never blocks, and poll says nothing */
 };
