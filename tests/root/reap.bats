@@ -89,7 +89,7 @@ things()
 
 @test "half-made things of every kind" {
 	id() { echo "$SBX_NODE.0000000000$1"; }
-	mkdir -p "$SBX_RUN/box/$(id 0)"				# before the lock
+	mkdir -p "$SBX_STATE/slot" "$SBX_STATE/name" "$SBX_RUN/box/$(id 0)"		# before the lock
 	mkdir -p "$SBX_RUN/box/$(id 1)"
 	touch "$SBX_RUN/box/$(id 1)/lock" "$SBX_RUN/box/$(id 1)/state.new"
 	mkdir -p "$SBX_RUN/box/.$(id 6)"			# a removal's last step
