@@ -160,7 +160,10 @@ ex()
 	done
 	kill "$watcher"
 	wait "$watcher" || true
-	run ! grep -a -E 'NODE_SECRET|status-secret|libexec' "$SBX_TMP/watch"
-	run ! grep -a -E '^(exe|cwd|root|fd/[0-9]|ns/mnt) ->' "$SBX_TMP/watch"
-	run ! grep -a -E '^mountinfo: .* / / .* - (ext4|xfs|btrfs)| /sys/fs/cgroup' "$SBX_TMP/watch"
+	# It was met at all; its links lead nowhere; its mounts, links and environment are the box's.
+	run -0 grep -a -c '^cmdline: sbx-exec' "$SBX_TMP/watch"
+	run ! grep -a -E 'NODE_SECRET|libexec' "$SBX_TMP/watch"
+	run ! grep -a -E '^exe -> .*sbx' "$SBX_TMP/watch"
+	run ! grep -a ' /sys/fs/cgroup' "$SBX_TMP/watch"
+	run ! grep -a -E '^ *(eth|en|veth|br|docker|ifb)[a-z0-9]*:' "$SBX_TMP/watch"
 }
