@@ -254,6 +254,8 @@ static int connect_tty(struct running *r)
 
 static int start(struct running *r)
 {
+	const int entered = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
+			    CLONE_NEWUTS | CLONE_NEWCGROUP;
 	int report[2];
 
 	if ((r->cmd->tty ? connect_tty(r) : connect_pipes(r)) < 0)
@@ -264,7 +266,10 @@ static int start(struct running *r)
 	r->in.report = report[1];
 	cgroup_reset_peak(&r->in.slot);
 	cgroup_usage(&r->in.slot, &r->before);
-	if (ns_enter(r->in.pid1, CLONE_NEWPID, "pid namespace") < 0) {
+	/* From its first moment the child can be looked at from inside: by then it must be in the
+	 * box's namespaces, or /proc/PID/mountinfo and /proc/PID/net show the node's. We go with it;
+	 * what is left for us to do is done by descriptors. */
+	if (ns_enter(r->in.pid1, entered, "namespaces") < 0) {
 		close(report[1]);
 		return fail_as(EX_GONE, "box '%s' has ended", r->spec.id);
 	}

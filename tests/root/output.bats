@@ -175,14 +175,15 @@ teardown()
 }
 
 @test "output: O_NONBLOCK is not set on the caller's own streams" {
-	run -0 bash -c '
+	mkfifo "$SBX_TMP/fifo2" "$SBX_TMP/fifo3"
+	run -0 timeout 30 bash -c '
 		sbx-exec "$1" -- cat <"$2/fifo2" >"$2/fifo3" &
 		exec 7>"$2/fifo2" 8<"$2/fifo3"
 		sleep 0.5
 		flags() { sed -n "s/^flags:[^0-9]*//p" /proc/$$/fdinfo/$1; }
 		f7=$(flags 7) f8=$(flags 8)
 		echo $(( ($f7 | $f8) & 04000 ))
-		exec 7>&-; cat <&8; wait' sh "$box" "$SBX_TMP" < <(mkfifo "$SBX_TMP/fifo2" "$SBX_TMP/fifo3")
+		exec 7>&-; cat <&8; wait' sh "$box" "$SBX_TMP"
 	assert_output 0
 }
 
