@@ -130,7 +130,8 @@ static int enter(struct inside *in, struct user *u)
 {
 	if (fd_put(AT_FDCWD, "/proc/self/oom_score_adj", BOX_OOM_ADJ) < 0)
 		return fail("cannot set the oom score");
-	if (cgroup_enter(&in->slot, 0, 1) < 0 || ns_enter(in->pid1, CLONE_NEWUSER, "user namespace") < 0)
+	if (cgroup_enter(&in->slot, 0, 1) < 0 ||
+	    ns_enter(in->pid1, CLONE_NEWUSER, "user namespace") < 0)
 		return -1;
 	if (user_find(in->user, u) < 0 || set_stdio(in) < 0)
 		return -1;
