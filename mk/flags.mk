@@ -16,11 +16,16 @@ ifneq ($(MUSL_CC),)
 STATIC_CC := $(MUSL_CC)
 # Kernel headers come from the system, after musl's own.
 STATIC_CFLAGS := $(ALL_CFLAGS) -idirafter /usr/include -idirafter /usr/include/$(shell $(CC) -print-multiarch)
+# The wrapper's specs know no -static-pie (they would make a dynamic program of it), so its start
+# file, which relocates the program itself, is named here.
+MUSL_CRT := $(firstword $(wildcard /usr/lib/$(shell uname -m)-linux-musl/rcrt1.o /usr/lib/musl/lib/rcrt1.o))
+STATIC_LDFLAGS := -static -nostartfiles -Wl,-pie -Wl,--no-dynamic-linker $(MUSL_CRT) \
+	$(addprefix $(dir $(MUSL_CRT)),crti.o crtn.o) $(ALL_LDFLAGS)
 else
 STATIC_CC := $(CC)
 STATIC_CFLAGS := $(ALL_CFLAGS)
-endif
 STATIC_LDFLAGS := -static-pie $(ALL_LDFLAGS)
+endif
 
 # pid 1 of a box has no libc at all: two pages of memory.
 INIT_CFLAGS := -std=gnu11 $(WARN) -Os -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables \

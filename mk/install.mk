@@ -9,6 +9,7 @@ install: all
 		$(DESTDIR)$(bashcompdir) $(DESTDIR)$(zshcompdir) $(DESTDIR)$(fishcompdir)
 	$(INSTALL) -m 755 $(BIN) $(DESTDIR)$(bindir)
 	$(INSTALL) -m 755 $(LIBEXEC) $(DESTDIR)$(libexecdir)
+	chmod 711 $(DESTDIR)$(libexecdir)/sbx-init
 	@for f in $(SHARE_FILES); do \
 		mode=644; [ ! -x $$f ] || mode=755; \
 		$(INSTALL) -D -m $$mode $$f $(DESTDIR)$(datadir)/$${f#share/} || exit; \

@@ -45,6 +45,7 @@ define static_link
 $(1): $(O)/static/$(2).o $(O)/static/libsbx.a
 	@mkdir -p $$(@D)
 	$(Q)$(STATIC_CC) $(STATIC_CFLAGS) $(STATIC_LDFLAGS) -o $$@ $$^
+	$(Q)! readelf -lW $$@ | grep -q INTERP || { rm -f $$@; echo '$$@: not static' >&2; false; }
 endef
 $(foreach t,$(TOOLS),$(eval $(call $(call is_dyn,$(t))_link,$(O)/bin/$(t),bin/$(t))))
 $(foreach t,$(HELPERS),$(eval $(call $(call is_dyn,$(t))_link,$(O)/libexec/$(t),bin/libexec/$(t))))
@@ -55,6 +56,7 @@ $(O)/bin/%: bin/%.sh $(O)/flags
 $(O)/libexec/sbx-init: bin/libexec/sbx-init.c $(O)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(INIT_CFLAGS) $(INIT_LDFLAGS) -o $@ $<
+	$(Q)chmod 711 $@
 
 clean:
 	rm -rf $(O)

@@ -339,7 +339,7 @@ static int become_init(const struct spec *s, const struct parts *p, const struct
 		return fail("cannot become root of the box");
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		return fail("cannot make a cgroup namespace");
-	if (make_tmp() < 0 || caps_bound(0) < 0 || caps_set(0) < 0)
+	if (make_tmp() < 0 || caps_set(0) < 0)
 		return -1;
 	/* After the change of user, which clears it (prctl(2)). */
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
