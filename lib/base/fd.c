@@ -115,25 +115,29 @@ ssize_t fd_read_all(int fd, void *p, size_t n)
 int fd_read_file(int at, const char *path, size_t max, struct buf *b)
 {
 	autofd fd = openat(at, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	struct stat st;
+	size_t step = 1024;
 
 	buf_clear(b);
-	if (fd < 0)
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return fail("cannot open '%s'", path);
-	/* The first step is small, as most files are: malloc maps memory for large pieces anew. */
-	for (size_t step = 1024;; step = 4096) {
+	/* One piece of the right size: malloc maps memory for a piece that grows, each time anew. */
+	if (S_ISREG(st.st_mode) && st.st_size > 0 && (size_t)st.st_size <= max)
+		step = (size_t)st.st_size + 1;
+	for (;; step = 4096) {
 		ssize_t k = read(fd, buf_room(b, step), step);
 
 		if (k < 0 && errno == EINTR)
 			continue;
 		if (k < 0)
 			return fail("cannot read '%s'", path);
-		if (!k)
-			break;
 		b->len += (size_t)k;
 		if (b->len > max) {
 			errno = EFBIG;
 			return fail("cannot read '%s' (limit %zu bytes)", path, max);
 		}
+		if (!k || (step == (size_t)st.st_size + 1 && (size_t)k < step))
+			break;
 	}
 	buf_room(b, 0);
 	return 0;
@@ -181,56 +185,65 @@ int fd_above(int fd, int min)
 	return up;
 }
 
+/* As getdents64(2) has it. */
+struct entry {
+	uint64_t ino;
+	int64_t off;
+	unsigned short len;
+	unsigned char type;
+	char name[];
+};
+
+/* Removes one entry; a directory that is not empty is opened. The fd, -1 done, -2 on error. */
+static int remove_entry(int fd, const struct entry *e, dev_t dev)
+{
+	struct stat st;
+	int sub;
+
+	if (e->type != DT_DIR) {
+		if (!unlinkat(fd, e->name, 0) || errno == ENOENT)
+			return -1;
+		if (errno != EISDIR)
+			return -2;
+	}
+	if (!unlinkat(fd, e->name, AT_REMOVEDIR) || errno == ENOENT)
+		return -1;
+	if (errno != ENOTEMPTY && errno != EEXIST)
+		return -2;
+	sub = openat(fd, e->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (sub >= 0 && (fstat(sub, &st) < 0 || st.st_dev != dev)) {
+		close(sub);
+		errno = EXDEV;
+		return -2;
+	}
+	return sub < 0 ? -2 : sub;
+}
+
 /*
  * One sweep over the directory FD: removes what it can. Returns the fd of a first sub-directory
- * that was not empty, -1 when there is none left, -2 on error.
+ * that was not empty, -1 when there is none left, -2 on error. Not by readdir: thousands of boxes
+ * end at a time, and its buffer is mapped and unmapped for each directory.
  */
 static int sweep(int fd, dev_t dev)
 {
-	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
-	struct dirent *e;
-	int sub = -1, err;
+	_Alignas(struct entry) char room[4096];
+	long n;
 
-	if (!d) {
-		if (copy >= 0)
-			close(copy);
+	if (lseek(fd, 0, SEEK_SET) < 0)
 		return -2;
-	}
-	while (sub == -1 && (errno = 0, e = readdir(d))) {
-		struct stat st;
+	while ((n = syscall(SYS_getdents64, fd, room, sizeof(room))) > 0)
+		for (long at = 0; at < n;) {
+			const struct entry *e = (const struct entry *)(const void *)(room + at);
+			int sub;
 
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-			continue;
-		if (e->d_type != DT_DIR) {
-			if (!unlinkat(fd, e->d_name, 0) || errno == ENOENT)
+			at += e->len;
+			if (!strcmp(e->name, ".") || !strcmp(e->name, ".."))
 				continue;
-			if (errno != EISDIR) {
-				sub = -2;
-				break;
-			}
+			sub = remove_entry(fd, e, dev);
+			if (sub != -1)
+				return sub;
 		}
-		if (!unlinkat(fd, e->d_name, AT_REMOVEDIR) || errno == ENOENT)
-			continue;
-		if (errno != ENOTEMPTY && errno != EEXIST) {
-			sub = -2;
-			break;
-		}
-		sub = openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (sub >= 0 && (fstat(sub, &st) < 0 || st.st_dev != dev)) {
-			close(sub);
-			errno = EXDEV;
-			sub = -2;
-		} else if (sub < 0) {
-			sub = -2;
-		}
-	}
-	if (sub == -1 && errno)
-		sub = -2;
-	err = errno;
-	closedir(d);
-	errno = err;
-	return sub;
+	return n < 0 ? -2 : -1;
 }
 
 /*

@@ -75,8 +75,8 @@ size_t kv_unescape(char *s, size_t n)
 
 static void add(struct kv *kv, char *key, char *val, size_t len, int line)
 {
-	if (!(kv->n & (kv->n - 1)))
-		kv->pair = xrealloc(kv->pair, (kv->n ? kv->n * 2 : 1) * sizeof(*kv->pair));
+	if (!kv->n || (kv->n >= 16 && !(kv->n & (kv->n - 1))))
+		kv->pair = xrealloc(kv->pair, (kv->n ? kv->n * 2 : 16) * sizeof(*kv->pair));
 	kv->pair[kv->n++] = (struct kv_pair){.key = key, .val = val, .len = len, .line = line};
 }
 
@@ -90,15 +90,13 @@ static char *trim(char *s, char *end)
 	return s;
 }
 
-int kv_parse_file(struct kv *kv, const char *source, const char *text, size_t len)
+/* The text is kv->text already; it is taken apart in place. */
+static int parse_file(struct kv *kv, const char *source)
 {
-	char *p, *end;
+	char *p = kv->text.p, *end = p + kv->text.len;
 	int line = 0;
 
-	kv_free(kv);
-	buf_add(&kv->text, text, len);
-	p = kv->text.p;
-	for (end = p + len; p < end;) {
+	while (p < end) {
 		char *nl = memchr(p, '\n', (size_t)(end - p));
 		char *stop = nl ? nl : end;
 		char *eq, *val;
@@ -120,6 +118,13 @@ int kv_parse_file(struct kv *kv, const char *source, const char *text, size_t le
 		p = stop + 1;
 	}
 	return 0;
+}
+
+int kv_parse_file(struct kv *kv, const char *source, const char *text, size_t len)
+{
+	kv_free(kv);
+	buf_add(&kv->text, text, len);
+	return parse_file(kv, source);
 }
 
 int kv_parse_line(struct kv *kv, const char *source, const char *text, size_t len)
@@ -151,11 +156,10 @@ int kv_parse_line(struct kv *kv, const char *source, const char *text, size_t le
 
 int kv_load(struct kv *kv, int at, const char *path)
 {
-	autobuf b = BUF_INIT;
-
-	if (fd_read_file(at, path, 1 << 20, &b) < 0)
+	kv_free(kv);
+	if (fd_read_file(at, path, 1 << 20, &kv->text) < 0)
 		return -1;
-	return kv_parse_file(kv, path, buf_cstr(&b), b.len);
+	return parse_file(kv, path);
 }
 
 const char *kv_get(const struct kv *kv, const char *key)

@@ -39,7 +39,7 @@ struct parts {
 	int hosts, resolv;
 	int shm;
 	int init;
-	int report[2]; /* closed by the exec of sbx-init; carries a message if it is not reached */
+	int alive[2]; /* pipe: no reader means the keeper has died */
 };
 
 static void parts_close(struct parts *p)
@@ -52,8 +52,8 @@ static void parts_close(struct parts *p)
 	fd_close(&p->resolv);
 	fd_close(&p->shm);
 	fd_close(&p->init);
-	fd_close(&p->report[0]);
-	fd_close(&p->report[1]);
+	fd_close(&p->alive[0]);
+	fd_close(&p->alive[1]);
 }
 
 /* The upper's root stands for the image's "/": same mode, same owner within the box's ids. */
@@ -192,7 +192,7 @@ static int prepare(const struct state *st, const struct spec *s, struct parts *p
 	p->init = open(init, O_PATH | O_CLOEXEC);
 	if (p->init < 0)
 		return fail("cannot open '%s'", init);
-	if (pipe2(p->report, O_CLOEXEC) < 0)
+	if (pipe2(p->alive, O_CLOEXEC) < 0)
 		return fail("cannot make a pipe");
 	p->empty = node_open_empty(st);
 	return p->empty < 0 ? -1 : cgroup_home(&run->cgroup, &p->home);
@@ -316,7 +316,7 @@ static int become_init(const struct spec *s, const struct parts *p, const struct
 	static char name[] = "sbx-init";
 	static char *const argv[] = {name, NULL};
 	static char *const env[] = {NULL};
-	struct pollfd orphan = {.fd = p->report[1]};
+	struct pollfd orphan = {.fd = p->alive[1]};
 
 	if (cgroup_enter(&p->home, 0, 1) < 0)
 		return -1;
@@ -354,39 +354,42 @@ static int become_init(const struct spec *s, const struct parts *p, const struct
 	return fail("cannot run sbx-init");
 }
 
-static int wait_ready(struct parts *p, const char *id)
-{
-	char text[512];
-	ssize_t n;
+struct birth {
+	const struct spec *s;
+	const struct parts *p;
+	const struct box_run *run;
+	int failed;
+};
 
-	fd_close(&p->report[1]);
-	n = fd_read_all(p->report[0], text, sizeof(text) - 1);
-	if (!n)
-		return 0;
-	text[n > 0 ? n : 0] = 0;
-	return failx("box '%s': %s", id, n > 0 ? text : "its pid 1 did not start");
+/* In the keeper's memory, which waits: what fails here, it can read. */
+static int be_born(void *arg)
+{
+	struct birth *b = arg;
+
+	close(b->p->alive[0]); /* or it would be a reader itself: see orphan */
+	become_init(b->s, b->p, b->run);
+	b->failed = 1;
+	return 1;
 }
 
 static int start(const struct state *st, const struct spec *s, struct box_run *run)
 {
 	struct parts p = {NS_SET_INIT, CGROUP_INIT, -1, -1, -1, -1, -1, -1, {-1, -1}};
+	struct birth b = {.s = s, .p = &p, .run = run};
 	int r = -1;
 
 	if (prepare(st, s, &p, run) < 0 ||
 	    ns_enter(p.empty, CLONE_NEWNS, "empty mount namespace") < 0)
 		goto out;
-	run->pid = ns_clone(CLONE_NEWPID | CLONE_NEWNS, &run->pidfd, p.home.v2);
-	if (run->pid == 0) {
-		fd_close(&p.report[0]); /* or it would be a reader itself: see orphan */
-		become_init(s, &p, run);
-		fd_write_all(p.report[1], fail_text(), strlen(fail_text()));
-		_exit(1);
-	}
-	r = run->pid < 0 ? fail("cannot start pid 1 of box '%s'", s->id) : wait_ready(&p, s->id);
-	if (r < 0 && run->pid > 0) {
-		ns_pidfd_kill(run->pidfd, SIGKILL);
+	run->pid = ns_vclone(CLONE_NEWPID | CLONE_NEWNS, &run->pidfd, p.home.v2, be_born, &b);
+	if (run->pid < 0)
+		fail("cannot start pid 1 of box '%s'", s->id);
+	else if (b.failed)
+		fail_more("box '%s'", s->id);
+	else
+		r = 0;
+	if (r < 0 && run->pid > 0)
 		waitpid(run->pid, NULL, 0);
-	}
 out:
 	parts_close(&p);
 	return r;

@@ -3,11 +3,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -49,8 +51,12 @@ static void find_mount(const char *info, const char *controller, char out[256])
 static int open_prefix(const char *mount, const char *prefix)
 {
 	char path[512];
+	int fd;
 
 	snprintf(path, sizeof(path), "%s/%s", mount, prefix);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
 	if (mkdir(path, 0755) < 0 && errno != EEXIST)
 		return fail("cannot make the control group '%s'", path);
 	return fd_dir(AT_FDCWD, path, 0);
@@ -70,30 +76,63 @@ static int delegate(const char *mount, const char *prefix)
 	return 0;
 }
 
-int cgroup_tree_open(struct cgroup_tree *t, const char *prefix)
-{
+struct mounts {
 	char v2[256], mem[256], cpu[256], pids[256];
+};
+
+static int is_fs(const char *path, long magic)
+{
+	struct statfs s;
+
+	return !statfs(path, &s) && (long)s.f_type == magic;
+}
+
+/* Where every system has them, without a look at the mount table, which grows with the node. */
+static int usual_mounts(struct mounts *m)
+{
+	*m = (struct mounts){.v2 = "/sys/fs/cgroup"};
+	if (is_fs(m->v2, CGROUP2_SUPER_MAGIC))
+		return 1;
+	*m = (struct mounts){"/sys/fs/cgroup/unified", "/sys/fs/cgroup/memory",
+			     "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/pids"};
+	return is_fs(m->v2, CGROUP2_SUPER_MAGIC) && is_fs(m->mem, CGROUP_SUPER_MAGIC) &&
+	       is_fs(m->cpu, CGROUP_SUPER_MAGIC) && is_fs(m->pids, CGROUP_SUPER_MAGIC);
+}
+
+static int find_mounts(struct mounts *m)
+{
 	autobuf info = BUF_INIT;
 
-	*t = (struct cgroup_tree){-1, -1, -1, -1};
+	if (usual_mounts(m))
+		return 0;
 	if (fd_read_file(AT_FDCWD, "/proc/self/mountinfo", 16 << 20, &info) < 0)
 		return -1;
-	find_mount(buf_cstr(&info), "", v2);
-	find_mount(buf_cstr(&info), "memory", mem);
-	find_mount(buf_cstr(&info), "cpu", cpu);
-	find_mount(buf_cstr(&info), "pids", pids);
-	if (!*v2)
+	find_mount(buf_cstr(&info), "", m->v2);
+	find_mount(buf_cstr(&info), "memory", m->mem);
+	find_mount(buf_cstr(&info), "cpu", m->cpu);
+	find_mount(buf_cstr(&info), "pids", m->pids);
+	return 0;
+}
+
+int cgroup_tree_open(struct cgroup_tree *t, const char *prefix)
+{
+	struct mounts m;
+
+	*t = (struct cgroup_tree){-1, -1, -1, -1};
+	if (find_mounts(&m) < 0)
+		return -1;
+	if (!*m.v2)
 		return failx("no cgroup v2 hierarchy is mounted: mount -t cgroup2 cgroup2 DIR");
-	t->v2 = open_prefix(v2, prefix);
+	t->v2 = open_prefix(m.v2, prefix);
 	if (t->v2 < 0)
 		return -1;
-	if (!*mem && !*cpu && !*pids)
-		return delegate(v2, prefix);
-	if (!*mem || !*cpu || !*pids)
+	if (!*m.mem && !*m.cpu && !*m.pids)
+		return delegate(m.v2, prefix);
+	if (!*m.mem || !*m.cpu || !*m.pids)
 		return failx("the memory, cpu and pids controllers must all be v1, or all be v2");
-	t->mem = open_prefix(mem, prefix);
-	t->cpu = open_prefix(cpu, prefix);
-	t->pids = open_prefix(pids, prefix);
+	t->mem = open_prefix(m.mem, prefix);
+	t->cpu = open_prefix(m.cpu, prefix);
+	t->pids = open_prefix(m.pids, prefix);
 	return t->mem < 0 || t->cpu < 0 || t->pids < 0 ? -1 : 0;
 }
 

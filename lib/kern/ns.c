@@ -19,7 +19,7 @@
 #include "base/fd.h"
 #include "kern/mnt.h"
 
-pid_t ns_clone(uint64_t flags, int *pidfd, int cgroup)
+static struct clone_args clone_args(uint64_t flags, int *pidfd, int cgroup)
 {
 	struct clone_args a = {
 		.flags = flags,
@@ -34,7 +34,76 @@ pid_t ns_clone(uint64_t flags, int *pidfd, int cgroup)
 		a.flags |= CLONE_INTO_CGROUP;
 		a.cgroup = (uint64_t)cgroup;
 	}
+	return a;
+}
+
+pid_t ns_clone(uint64_t flags, int *pidfd, int cgroup)
+{
+	struct clone_args a = clone_args(flags, pidfd, cgroup);
+
 	return (pid_t)syscall(SYS_clone3, &a, sizeof(a));
+}
+
+/* No libc has clone3: the child must call FN without returning through its parent's frames. */
+static long clone3_call(struct clone_args *a, int (*fn)(void *), void *arg)
+{
+#if defined(__x86_64__)
+	register int (*fn_reg)(void *) __asm__("r12") = fn;
+	register void *arg_reg __asm__("r13") = arg;
+	long ret;
+
+	__asm__ volatile("syscall\n\t"
+			 "test %%rax, %%rax\n\t"
+			 "jnz 1f\n\t"
+			 "xor %%ebp, %%ebp\n\t"
+			 "mov %%r13, %%rdi\n\t"
+			 "call *%%r12\n\t"
+			 "mov %%eax, %%edi\n\t"
+			 "mov %[exit], %%eax\n\t"
+			 "syscall\n"
+			 "1:"
+			 : "=a"(ret)
+			 : "0"((long)SYS_clone3), "D"(a), "S"(sizeof(*a)), "r"(fn_reg),
+			   "r"(arg_reg), [exit] "i"(SYS_exit)
+			 : "rcx", "r11", "memory");
+	return ret;
+#elif defined(__aarch64__)
+	register long x8 __asm__("x8") = SYS_clone3;
+	register long x0 __asm__("x0") = (long)a;
+	register long x1 __asm__("x1") = sizeof(*a);
+	register int (*fn_reg)(void *) __asm__("x19") = fn;
+	register void *arg_reg __asm__("x20") = arg;
+
+	__asm__ volatile("svc 0\n\t"
+			 "cbnz x0, 1f\n\t"
+			 "mov x29, 0\n\t"
+			 "mov x0, x20\n\t"
+			 "blr x19\n\t"
+			 "mov x8, %[exit]\n\t"
+			 "svc 0\n"
+			 "1:"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(fn_reg), "r"(arg_reg), [exit] "i"(SYS_exit)
+			 : "memory", "x30");
+	return x0;
+#else
+#error "no clone3 stub for this machine"
+#endif
+}
+
+pid_t ns_vclone(uint64_t flags, int *pidfd, int cgroup, int (*fn)(void *), void *arg)
+{
+	static _Alignas(64) char stack[64 * 1024]; /* one child at a time: the caller waits */
+	struct clone_args a = clone_args(flags | CLONE_VM | CLONE_VFORK, pidfd, cgroup);
+	long r;
+
+	a.stack = (uint64_t)(uintptr_t)stack;
+	a.stack_size = sizeof(stack);
+	r = clone3_call(&a, fn, arg);
+	if (r >= 0)
+		return (pid_t)r;
+	errno = (int)-r;
+	return -1;
 }
 
 void ns_close(struct ns_set *ns)

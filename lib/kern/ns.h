@@ -10,6 +10,13 @@
  */
 pid_t ns_clone(uint64_t flags, int *pidfd, int cgroup);
 
+/*
+ * The same, but the child runs FN(ARG), whose result is its exit status, on a stack of its own in the
+ * caller's memory, and the caller waits until the child has called exec or ended (vfork(2)): no page
+ * tables are copied, nothing faults. What FN writes, the caller sees, errno included.
+ */
+pid_t ns_vclone(uint64_t flags, int *pidfd, int cgroup, int (*fn)(void *), void *arg);
+
 /* The namespaces a box's user namespace owns; -1 where there is none. The fds are the caller's. */
 struct ns_set {
 	int user, net, ipc, uts;
