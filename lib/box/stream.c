@@ -42,6 +42,8 @@ static void close_to(struct stream *s)
 		fd_close(&s->to);
 	s->to = -1;
 	s->at = s->end = 0;
+	s->whole = 0;
+	buf_clear(&s->line);
 }
 
 void stream_free(struct stream *s)
@@ -56,7 +58,7 @@ void stream_free(struct stream *s)
 
 int stream_busy(const struct stream *s)
 {
-	return s->end > s->at;
+	return s->whole || s->end > s->at;
 }
 
 short stream_wants(const struct stream *s, int *where)
@@ -117,30 +119,55 @@ static void give_up(struct stream *s)
 	close_from(s);
 }
 
+/* Writes what there is room for: how much, 0 for nothing now, -1 when it is no use any more. */
+static ssize_t put(struct stream *s, const char *p, size_t n)
+{
+	ssize_t k = write_some(s, p, n);
+
+	if (k < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (k < 0)
+		give_up(s);
+	return k;
+}
+
+/* Moves bytes into `line` up to the next newline; 1 when the line is whole. */
+static int next_line(struct stream *s)
+{
+	const char *p = s->buf + s->at, *nl = memchr(p, '\n', s->end - s->at);
+	size_t n = nl ? (size_t)(nl - p + 1) : s->end - s->at;
+
+	if (n && !s->line.len)
+		buf_str(&s->line, s->prefix);
+	buf_add(&s->line, p, n);
+	s->at += n;
+	if (s->at == s->end)
+		s->at = s->end = 0;
+	if (!nl && s->line.len <= STREAM_BUF)
+		return 0;
+	if (!nl)
+		buf_chr(&s->line, '\n');
+	return s->whole = 1;
+}
+
+/*
+ * One write a line, so that the lines of boxes side by side do not mix; one that finds no room waits
+ * in `line`.
+ */
 static void pass_lines(struct stream *s)
 {
-	const char *p = s->buf + s->at, *end = s->buf + s->end;
+	while (s->whole || next_line(s)) {
+		ssize_t k = put(s, s->line.p + s->sent, s->line.len - s->sent);
 
-	while (p < end) {
-		const char *nl = memchr(p, '\n', (size_t)(end - p));
-		size_t n = nl ? (size_t)(nl - p + 1) : (size_t)(end - p);
-
-		if (!s->line.len)
-			buf_str(&s->line, s->prefix);
-		buf_add(&s->line, p, n);
-		p += n;
-		/* One write a line, so that the lines of boxes side by side do not mix. */
-		if (nl || s->line.len > STREAM_BUF) {
-			if (!nl)
-				buf_chr(&s->line, '\n');
-			if (fd_write_all(s->to, s->line.p, s->line.len) < 0) {
-				give_up(s);
-				return;
-			}
-			buf_clear(&s->line);
-		}
+		if (k <= 0)
+			return;
+		s->sent += (size_t)k;
+		if (s->sent < s->line.len)
+			continue;
+		buf_clear(&s->line);
+		s->sent = 0;
+		s->whole = 0;
 	}
-	s->at = s->end = 0;
 }
 
 static void pass(struct stream *s)
@@ -155,11 +182,7 @@ static void pass(struct stream *s)
 		pass_lines(s);
 		return;
 	}
-	k = write_some(s, s->buf + s->at, s->end - s->at);
-	if (k < 0 && errno != EAGAIN && errno != EINTR) {
-		give_up(s);
-		return;
-	}
+	k = put(s, s->buf + s->at, s->end - s->at);
 	s->at += k > 0 ? (size_t)k : 0;
 	if (s->at == s->end)
 		s->at = s->end = 0;
@@ -200,7 +223,7 @@ void stream_last(struct stream *s)
 	fill(s, (size_t)left);
 }
 
-void stream_flush(struct stream *s)
+static void flush(struct stream *s)
 {
 	while (stream_busy(s)) {
 		struct pollfd p = {.fd = s->to, .events = POLLOUT};
@@ -209,10 +232,14 @@ void stream_flush(struct stream *s)
 			poll(&p, 1, -1);
 		pass(s);
 	}
-	if (s->line.len && s->to >= 0) { /* a last line without its newline */
+}
+
+void stream_flush(struct stream *s)
+{
+	flush(s);
+	if (s->line.len) { /* a last line without its newline */
 		buf_chr(&s->line, '\n');
-		if (fd_write_all(s->to, s->line.p, s->line.len) < 0)
-			give_up(s);
-		buf_clear(&s->line);
+		s->whole = 1;
+		flush(s);
 	}
 }

@@ -19,7 +19,9 @@ struct stream {
 	const char *prefix; /* before each line */
 	char *buf;	    /* STREAM_BUF bytes on their way */
 	size_t at, end;
-	struct buf line; /* prefix mode: a line that is not whole yet */
+	struct buf line; /* prefix mode: the line that is next */
+	size_t sent;	 /* of it */
+	int whole;	 /* it has its end: nothing more is added before it is passed on */
 	int lost;	 /* errno of a write that failed, 0 if the reader has just gone */
 	int eof;
 	int regular; /* `to` is a plain file: it never blocks, and poll says nothing */
