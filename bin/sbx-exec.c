@@ -119,6 +119,7 @@ static int run_detached(const struct state *st, const char *id, int status)
 	struct running *r;
 	int p[2];
 	uint64_t seq = 0;
+	int failed;
 	pid_t pid;
 
 	cmd.in = cmd.out = cmd.err = -1;
@@ -139,7 +140,8 @@ static int run_detached(const struct state *st, const char *id, int status)
 			dup2(null, fd);
 			close(null);
 		}
-		_exit(run_command(r, &o) < 0 ? EX_SBX : put_status(status, &o));
+		failed = run_command(r, &o) < 0;
+		_exit(put_status(status, &o) || failed ? EX_SBX : 0);
 	}
 	close(p[1]);
 	if (fd_read_all(p[0], &seq, sizeof(seq)) != sizeof(seq)) {

@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/num.h"
 #include "box/client.h"
+#include "box/held.h"
 #include "box/inside.h"
 #include "box/profile.h"
 #include "box/proto.h"
@@ -35,6 +36,7 @@ struct running {
 	struct tty tty;
 	struct stream stream[STREAMS];
 	int sigfd, pidfd;
+	int proc; /* the node's: paths resolve in the box once that is entered */
 	pid_t pid;
 	uint64_t start_us;
 	struct cgroup_usage before;
@@ -106,6 +108,7 @@ static void run_free(struct running *r)
 	fd_close(&r->report);
 	fd_close(&r->sigfd);
 	fd_close(&r->pidfd);
+	fd_close(&r->proc);
 	tty_close(&r->tty);
 	spec_free(&r->spec);
 	free(r);
@@ -166,6 +169,7 @@ struct running *run_begin(const struct state *st, const char *id, const struct c
 		.report = -1,
 		.sigfd = -1,
 		.pidfd = -1,
+		.proc = -1,
 		.in = {.pid1 = -1, .slot = CGROUP_INIT, .fd = {-1, -1, -1}},
 		.tty = TTY_INIT,
 	};
@@ -264,6 +268,7 @@ static int start(struct running *r)
 		return fail("cannot make a pipe");
 	r->report = report[0];
 	r->in.report = report[1];
+	r->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	cgroup_reset_peak(&r->in.slot);
 	cgroup_usage(&r->in.slot, &r->before);
 	/* From its first moment the child can be looked at from inside: by then it must be in the
@@ -299,7 +304,10 @@ static void forward_signal(struct running *r)
 		ns_pidfd_kill(r->pidfd, (int)si.ssi_signo); /* which it has not made yet */
 }
 
-/* Keeps the streams moving until the command itself has ended. */
+/*
+ * Keeps the streams moving until the command itself has ended, or should have: a thread of it that a
+ * tracer holds keeps the pidfd from saying so.
+ */
 static void pump(struct running *r)
 {
 	uint64_t limit = r->cmd->timeout_ms ? r->start_us + r->cmd->timeout_ms * 1000 : 0;
@@ -312,10 +320,13 @@ static void pump(struct running *r)
 		int timeout = -1;
 
 		if (limit && now >= limit) {
+			if (r->timed_out)
+				return;
 			r->timed_out = 1;
-			limit = 0;
+			limit = now + HELD_US;
 			cgroup_kill(&r->in.slot);
-		} else if (limit) {
+		}
+		if (limit) {
 			timeout = (int)((limit - now) / 1000 > 1000000 ? 1000000
 								       : (limit - now) / 1000 + 1);
 		}
@@ -326,7 +337,7 @@ static void pump(struct running *r)
 				p[3 + i].fd = -1;
 		}
 		if (poll(p, STREAMS + 3, timeout) < 0 && errno != EINTR)
-			return;
+			usleep(10000); /* no memory for poll itself */
 		for (int i = 0; i < STREAMS; i++)
 			if (p[3 + i].revents)
 				stream_move(&r->stream[i]);
@@ -419,16 +430,30 @@ static void forwarded_set(sigset_t *set)
 		sigaddset(set, forwarded[i]);
 }
 
+/* What did not start has ended all the same: who waits for its number is told, and the log. */
+static int not_started(struct running *r, struct outcome *o)
+{
+	autofree char *why = xstrdup(fail_text());
+	int code = fail_code();
+
+	o->seq = r->seq;
+	o->code = EX_SBX;
+	o->end = code == EX_GONE ? END_BOX_DIED : END_EXIT;
+	tell_keeper(r, o);
+	return fail_as(code, "%s", why);
+}
+
 static int run(struct running *r, struct outcome *o)
 {
 	siginfo_t si = {0};
 	int failed;
 
-	if (start(r) < 0)
-		return -1;
+	if (r->sigfd < 0)
+		fail("cannot watch signals");
+	if (r->sigfd < 0 || start(r) < 0)
+		return not_started(r, o);
 	pump(r);
-	while (waitid(P_PID, (id_t)r->pid, &si, WEXITED) < 0 && errno == EINTR)
-		;
+	held_wait(r->proc, r->pid, r->in.slot.mem < 0, r->timed_out, &si);
 	tty_restore(&r->tty);
 	stream_last(&r->stream[OUT]);
 	stream_last(&r->stream[ERR]);
@@ -444,10 +469,12 @@ int run_command(struct running *r, struct outcome *o)
 	int failed;
 
 	memset(o, 0, sizeof(*o));
+	signal(SIGCHLD,
+	       SIG_DFL); /* ignored, as we may have inherited it, it leaves no status: wait(2) */
 	forwarded_set(&set);
 	sigprocmask(SIG_BLOCK, &set, &old);
 	r->sigfd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	failed = r->sigfd < 0 ? fail("cannot watch signals") : run(r, o);
+	failed = run(r, o);
 	/* The command is over and recorded: from here on a signal may end us. */
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	stream_flush(&r->stream[OUT]);
@@ -455,32 +482,4 @@ int run_command(struct running *r, struct outcome *o)
 	o->lost = r->stream[OUT].lost ? r->stream[OUT].lost : r->stream[ERR].lost;
 	run_free(r);
 	return failed;
-}
-
-const char *outcome_end_name(enum end e)
-{
-	static const char *const names[] = {"exit", "signal", "timeout", "oom", "box-died"};
-
-	return names[e];
-}
-
-int outcome_exit_code(const struct outcome *o)
-{
-	if (o->end == END_BOX_DIED)
-		return EX_GONE;
-	if (o->end == END_TIMEOUT)
-		return EX_TIMEOUT;
-	if (o->lost)
-		return EX_SBX;
-	return o->signal ? 128 + o->signal : o->code;
-}
-
-void outcome_status(const struct outcome *o, struct buf *b)
-{
-	buf_fmt(b, "end=%s\ncode=%d\nsignal=%d\nwall_ms=%llu\ncpu_ms=%llu\nmem_peak=%llu\n",
-		outcome_end_name(o->end), o->code, o->signal, (unsigned long long)o->wall_ms,
-		(unsigned long long)o->cpu_ms, (unsigned long long)o->mem_peak);
-	buf_fmt(b, "stdout_bytes=%llu\nstderr_bytes=%llu\ntruncated=%d\nseq=%llu\n",
-		(unsigned long long)o->stdout_bytes, (unsigned long long)o->stderr_bytes,
-		o->truncated, (unsigned long long)o->seq);
 }

@@ -42,7 +42,8 @@ struct running *run_begin(const struct state *st, const char *id, const struct c
 uint64_t run_seq(const struct running *r);
 /*
  * Runs it to its end, streams included, reports to the keeper and frees R. 0 with *O filled in,
- * also when the command was not found (end=exit, code=127, a message on cmd->err); -1 after fail().
+ * also when the command was not found (end=exit, code=127, a message on cmd->err); -1 after fail(), *O
+ * then says how it was recorded.
  * SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 go to the command while it runs.
  */
 int run_command(struct running *r, struct outcome *o);

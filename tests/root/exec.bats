@@ -18,6 +18,7 @@ setup_file()
 	printf 'not a program' >"$SBX_TMP/small-root/bin/plain"
 	printf '#!/bin/none\n' >"$SBX_TMP/small-root/bin/noint"
 	printf '#!/bin/sh\necho script "$@"\n' >"$SBX_TMP/small-root/bin/script"
+	gcc -static -O1 -o "$SBX_TMP/small-root/bin/hold" "$top/tests/root/hold.c"
 	chmod 755 "$SBX_TMP/small-root/bin/noint" "$SBX_TMP/small-root/bin/script"
 	sbx-img import --name small "$SBX_TMP/small-root" >/dev/null
 	box
@@ -117,6 +118,43 @@ cpu_ticks()
 	wait "$other" || true
 }
 
+# hold_all BOX: a tracer in it that lets go of nothing; its client is in $!.
+hold_all()
+{
+	sbx-exec "$1" -- rm -f /tmp/held
+	bg sbx-exec "$1" -- sh -c 'exec hold seize >/tmp/held'
+}
+
+# held BOX CODE COMMAND...: with such a tracer, COMMAND ends with CODE, and soon; the tracer is killed.
+held()
+{
+	local a=$1 want=$2 tracer
+	shift 2
+	hold_all "$a"
+	tracer=$!
+	within 10 test -e "$SBX_STATE/box/$a/upper/tmp/held"
+	run "-$want" timeout -s KILL 15 "$@"
+	ended "$tracer"
+	assert_equal "$code" 137
+	# It did hold something, or this test shows nothing.
+	grep -q seized "$SBX_STATE/box/$a/upper/tmp/held"
+}
+
+@test "exec: a tracer in the box that holds a dead command does not hold the client" {
+	local a
+	a=$(sbx-create -i small)
+	# Long enough to be seized; a child, or a signal that is not SIGKILL, would wait for the tracer.
+	local spin='i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done'
+	held "$a" 3 sbx-exec "$a" -- sh -c "$spin; exit 3"
+	held "$a" 137 sbx-exec --status "$SBX_TMP/st-held" "$a" -- sh -c "$spin; kill -KILL \$\$"
+	assert_equal "$(value end "$SBX_TMP/st-held") $(value signal "$SBX_TMP/st-held")" 'signal 9'
+	held "$a" 124 sbx-exec -t 1 "$a" -- sleep 9
+	# A thread that is held keeps even the pidfd silent.
+	held "$a" 124 sbx-exec -t 1 "$a" -- hold threads
+	run -0 timeout 10 sbx-exec "$a" -- true
+	run -0 timeout 15 sbx-stop "$a"
+}
+
 @test "exec: kill -9 of the client ends its command's tree, unless it is detached" {
 	bg sbx-exec "$box" -- sh -c 'trap "" TERM HUP; sleep 981 & setsid sleep 981 & sleep 981'
 	local client=$! n
@@ -141,6 +179,7 @@ cpu_ticks()
 	run -137 ex sh -c 'kill -9 $$'
 	run -143 ex sh -c 'kill -TERM $$'
 	run -139 ex sh -c 'kill -SEGV $$'
+	run -7 bash -c "trap '' CHLD; exec sbx-exec $box -- sh -c 'exit 7'"
 	run -127 ex no-such-command
 	assert_output "sbx-exec: cannot run 'no-such-command': No such file or directory"
 	run -127 ex /no/such/command
@@ -334,6 +373,20 @@ docker_image()
 	within 10 grep -q '^end=timeout' "$SBX_TMP/std2"
 	# One that cannot be started says so to the caller.
 	run -123 sbx-exec -d "$SBX_NODE.00000000000" -- true
+}
+
+@test "exec: -d of a command that cannot be started leaves that in the log" {
+	local n seq failed=0 records=$SBX_STATE/box/$box/log/records
+	# Somewhere between too few descriptors for a number and enough for all it fails after the number.
+	for n in $(seq 8 40); do
+		seq=$(ulimit -n "$n"; sbx-exec -d "$box" -- true 2>/dev/null) || continue
+		within 10 grep -q "seq=$seq	ev=end" "$records"
+		refute grep -q "seq=$seq	ev=end.*client-gone" "$records"
+		if grep -q "seq=$seq	ev=end.*end=exit	code=125" "$records"; then
+			failed=$((failed + 1))
+		fi
+	done
+	[ "$failed" -gt 0 ]
 }
 
 @test "exec: an argument of 130 KB and an environment of 2 MB work or are refused with the limit" {

@@ -264,3 +264,27 @@ teardown()
 	esac
 	assert_equal "$(tail -n 1 "$SBX_TMP/disk-create")" 75
 }
+
+# last_end HOW: did the last command of the box end so?
+last_end()
+{
+	tail -n 1 "$SBX_STATE/box/$box/log/records" | grep -q "ev=end.*end=$1"
+}
+
+@test "output: a reader of --prefix that stands still does not stop the time limit" {
+	local client reader
+	mkfifo "$SBX_TMP/stalled"
+	exec 7<>"$SBX_TMP/stalled"
+	bg bash -c 'echo "$1" | sbx-exec -t 1 --prefix - -- yes "a line of some length"' sh "$box" >&7
+	client=$!
+	within 10 last_end timeout
+	# What it held comes when the reader goes on, in whole lines.
+	cat <"$SBX_TMP/stalled" >"$SBX_TMP/lines" 3>&- 7>&- &
+	reader=$!
+	exec 7>&-
+	wait "$client" || true
+	wait "$reader"
+	[ "$(wc -l <"$SBX_TMP/lines")" -gt 1000 ]
+	sed '$d' "$SBX_TMP/lines" >"$SBX_TMP/whole"
+	run -1 grep -vx "$box	a line of some length" "$SBX_TMP/whole"
+}
