@@ -153,11 +153,11 @@ ex()
 
 # A process is in the box's pid namespace before it has become the box's in all else.
 @test "escape: nothing of the node is read from a process on its way in" {
-	local watcher i
+	local watcher
 	bg sbx-exec "$box" -- probe watch >"$SBX_TMP/watch"
 	watcher=$!
 	within 10 grep -q watching "$SBX_TMP/watch"
-	for i in $(seq 50); do
+	for _ in $(seq 50); do
 		NODE_SECRET=abc sbx-exec --status "$SBX_TMP/status-secret" "$box" -- true
 	done
 	kill "$watcher"
