@@ -6,7 +6,7 @@ setup_file()
 	sbx_setup_file
 	local root=$SBX_TMP/small-root
 	small_root "$root"
-	gcc -static -O1 -o "$root/bin/probe" "$top/tests/root/probe.c"
+	gcc -D_GNU_SOURCE -static -O1 -o "$root/bin/probe" "$top/tests/root/probe.c"
 	cp "$root/bin/probe" "$root/bin/setid"
 	chown 0:0 "$root/bin/setid"
 	chmod 4755 "$root/bin/setid"
