@@ -1,6 +1,6 @@
 # The example rollout on a real Debian: one task of C and one of Python, two candidates of each.
 # The root is the demo's, made once by mmdebstrap and kept; that takes minutes, all else seconds.
-# limit: 900
+# limit: 1800
 # shellcheck disable=SC2154 # lines is set by run
 load ../helpers
 
