@@ -1,5 +1,6 @@
 # make lint: what can be known without running anything. Each part can be asked for by its name.
-C_SRC = $(wildcard lib/*/*.c bin/*.c bin/libexec/*.c tests/unit/*.c tests/fuzz/*.c tests/bench/*.c)
+C_SRC = $(wildcard lib/*/*.c bin/*.c bin/libexec/*.c tests/unit/*.c tests/fuzz/*.c tests/bench/*.c \
+	tests/root/*.c tests/helpers/*.c)
 C_ALL = $(C_SRC) $(wildcard lib/*/*.h tests/unit/*.h tests/bench/*.h)
 SH_ALL = $(wildcard bin/*.sh share/sbx/*.sh share/sbx/examples/*.sh share/sbx/examples/tasks/*/tests/run tests/run tests/*.bash \
 	tests/*.sh tests/bench/run tests/bench/profile tests/bench/*.bash tests/*/*.bats mk/has-parts mk/apt mk/demo mk/debian-root .ci/run completions/sbx.bash)

@@ -143,13 +143,15 @@ static const struct stage {
 	int (*run)(struct trial *t);
 } stages[] = {
 	{"erofs", "images mount straight from their files",
-	 "use a kernel of 6.12 or later with CONFIG_EROFS_FS_BACKED_BY_FILE, and a state "
+	 "use a kernel of 6.15 or later with CONFIG_EROFS_FS_BACKED_BY_FILE, and a state "
 	 "directory on ext4, xfs or btrfs (state = DIR in sbx.conf)",
 	 try_erofs},
 	{"idmap", "a box's ids can be mapped over a layer",
 	 "sysctl -w user.max_user_namespaces=65536 user.max_net_namespaces=65536", try_idmap},
 	{"overlay", "overlayfs takes the state directory's file system as upper",
-	 "put the state directory on ext4, xfs or btrfs: state = DIR in sbx.conf", try_overlay},
+	 "use a kernel of 6.15 or later, and a state directory on ext4, xfs or btrfs (state = DIR "
+	 "in sbx.conf)",
+	 try_overlay},
 };
 enum { STAGES = sizeof(stages) / sizeof(stages[0]) };
 
@@ -261,7 +263,7 @@ static void cgroups(const struct doctor *d)
 			 "systemd.unified_cgroup_hierarchy=1",
 			 "%s", fail_text());
 	else if (lacks)
-		need_say(d, NEED_MISSING, "cgroup", "install a kernel of 6.12 or later",
+		need_say(d, NEED_MISSING, "cgroup", "install a kernel of 6.15 or later",
 			 "the v2 tree has no %s", lacks);
 	else
 		need_say(d, NEED_OK, "cgroup", NULL, "%s",

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -297,11 +298,17 @@ int keeper_main(const struct state *st, const char *id)
 		.ctl = -1,
 		.maker = KEEP_FD_READY,
 	};
+	struct rlimit files;
 	sigset_t term;
 	int sigfd;
 
 	/* Its memory, and that of a child on its way into the box, is nobody else's business. */
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	/* Two descriptors a client: the usual soft limit would be too few for a busy box. */
+	if (!getrlimit(RLIMIT_NOFILE, &files)) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
 	sigemptyset(&term);
 	sigaddset(&term, SIGTERM);
 	sigprocmask(SIG_BLOCK, &term, NULL);

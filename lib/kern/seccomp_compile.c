@@ -154,6 +154,33 @@ static int by_number(const void *pa, const void *pb)
 }
 
 /*
+ * i386 got calls of its own for what socketcall and ipc bundle (Linux 4.3 and 5.1); libseccomp
+ * names the bundle by a negative number there. The table is arch/x86/entry/syscalls/syscall_32.tbl.
+ */
+static int i386_direct(const char *name)
+{
+	static const struct {
+		const char *name;
+		int nr;
+	} calls[] = {
+		{"socket", 359},      {"socketpair", 360}, {"bind", 361},
+		{"connect", 362},     {"listen", 363},	   {"accept4", 364},
+		{"getsockopt", 365},  {"setsockopt", 366}, {"getsockname", 367},
+		{"getpeername", 368}, {"sendto", 369},	   {"sendmsg", 370},
+		{"recvfrom", 371},    {"recvmsg", 372},	   {"shutdown", 373},
+		{"semget", 393},      {"semctl", 394},	   {"shmget", 395},
+		{"shmctl", 396},      {"shmat", 397},	   {"shmdt", 398},
+		{"msgget", 399},      {"msgsnd", 400},	   {"msgrcv", 401},
+		{"msgctl", 402},
+	};
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (!strcmp(calls[i].name, name))
+			return calls[i].nr;
+	return -1;
+}
+
+/*
  * The number of a rule's call; negative if ARCH has no such call; -1 after fail() if no
  * architecture has one. A call newer than this machine's libseccomp needs its number in the
  * profile.
@@ -167,6 +194,8 @@ static int resolve(const char *source, uint32_t arch, const struct seccomp_rule 
 		return failx("%s:%d: no system call '%.64s' (one that is newer than libseccomp is "
 			     "written NAME=NUMBER)",
 			     source, r->line, r->name);
+	if (*nr < 0 && arch == SCMP_ARCH_X86)
+		*nr = i386_direct(r->name);
 	return 0;
 }
 

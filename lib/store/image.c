@@ -95,9 +95,9 @@ int image_split(const char *ref, char name[IMAGE_NAME + 1], char tag[IMAGE_TAG +
 {
 	const char *slash = strrchr(ref, '/'), *colon = strchr(slash ? slash : ref, ':');
 	size_t len = colon ? (size_t)(colon - ref) : strlen(ref), at = 0;
-
 	size_t end = strlen(ref);
 
+	*name = *tag = 0;
 	/* A tag "x.new" is the name under which a tag "x" is being written. */
 	if (len > IMAGE_NAME || (colon && !id_label_valid(colon + 1)) ||
 	    (colon && end > 4 && !strcmp(ref + end - 4, ".new")))

@@ -1,4 +1,5 @@
 # Why a command or a box ended: every cause has a name of its own, and one exit code.
+# shellcheck disable=SC2030,SC2031,SC2154 # code and others are set by functions, anew in each test
 load ../helpers
 
 setup_file()

@@ -495,7 +495,7 @@ docker_image()
 	assert_line --index 0 --partial 'exit'
 	assert_line --regexp "^$(head -1 <<<"$ids")	exit	1	1	"
 	# Lines of other tools begin with the ID; an unknown one is warned of, the rest goes on.
-	run -1 --separate-stderr sbx-exec -j 2 -o id,end - -- true < <(sed 's/$/	running	x/' <<<"$ids"; echo nobody)
+	run -1 --separate-stderr sbx-exec -j 2 -o id,end - -- true < <(awk '{ print $0 "\trunning\tx" } END { print "nobody" }' <<<"$ids")
 	assert_equal "${#lines[@]}" 5
 	[ -n "$stderr" ]
 	run -1 sbx-exec -j 5 -t 250ms -o end,exit - -- sleep 60 <<<"$ids"

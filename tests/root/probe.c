@@ -9,7 +9,6 @@
  *   probe look           tries to reach those
  *   probe kill PID...    a signal to each: NUMBER ok, or NUMBER and the errno's name
  */
-#define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -230,7 +230,7 @@ check_oci()
 	done
 	rm "$T"/x? "$T/s.tar" "$T/s.gz"
 	clean_state
-	[ -z "$(ls -A "$SBX_STATE/img/layer" "$SBX_STATE/img/image" | grep -v :)" ]
+	[ -z "$(find "$SBX_STATE/img/layer" "$SBX_STATE/img/image" -mindepth 1)" ]
 }
 
 @test "names: tags, parts, removal, digests" {

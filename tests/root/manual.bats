@@ -1,0 +1,153 @@
+# The commands under EXAMPLES of each manual page run as they are printed. What a page takes for given
+# (the boxes "mybox", "a", "b", "box1" and run=17, an ID, a task, a repository, an image with "make")
+# is made here. All examples run; three are changed: the ID is a real box's, the shell gets a terminal
+# and its input from script(1), and cron's line loses the time and the user.
+# shellcheck disable=SC2154,SC2030,SC2031 # lines is set by run; box and work are a test's own
+load ../helpers
+
+setup_file()
+{
+	sbx_setup_file
+	local root=$SBX_TMP/root
+	small_root "$root"
+	mkdir -p "$root"/{home/agent,work}
+	echo 'agent:x:1001:1001:agent:/home/agent:/bin/sh' >>"$root/etc/passwd"
+	echo 'PRETTY_NAME="small"' >"$root/etc/os-release"
+	cat >"$root/bin/make" <<-'EOT'
+		#!/bin/sh
+		[ "$1" = -C ] && cd "$2" && cat Makefile && echo '{"reward":1}' >result.json
+		echo made "$@"
+	EOT
+	chmod 755 "$root/bin/make"
+	sbx-img import --name small "$root" >/dev/null
+	sbx-img tag small debian
+}
+
+setup()
+{
+	work=$(mktemp -d "$SBX_TMP/work.XXXXXX")
+	cd "$work" || return
+}
+
+teardown()
+{
+	sbx-stop --all
+	rm -rf "$work"
+}
+
+# printed PAGE: what its EXAMPLES show, as a reader sees it. Examples are indented deeper than text.
+printed()
+{
+	mandoc -T ascii -O width=300 "$top"/share/man/man[178]/"$1".[178] | col -bx |
+		awk '/^[A-Z]/ { on = $0 == "EXAMPLES" } on' | sed -n 's/^ \{9,\}//p'
+}
+
+# examples PAGE: all of them as one script.
+examples()
+{
+	printed "$1" >shown
+	[ -s shown ]
+	run ! grep -v -e '^[$#] ' -e '^\* \* \* \* \* root ' shown
+	sed -e 's/^[$#] //' -e 's/^\* \* \* \* \* root //' \
+		-e "s/n017\.1k3v9x2q8ab/$box/g" -e "s/1k3v9x2q8ab/${box#*.}/g" \
+		-e "s/^sbx-exec -T.*/echo 'echo in-\$((40 + 2)); exit' | script -qec '&' typescript/" shown >script
+	run --separate-stderr bash -euo pipefail script 3>&-
+	[ "$status" -eq 0 ] || fail "$(printf 'exit %s\n%s\n%s\n' "$status" "$output" "$stderr")"
+	assert_equal "$stderr" ''
+}
+
+@test "manual: sbx" {
+	tar -C "$SBX_TMP/root" -czf rootfs.tar.gz .
+	mkdir task
+	examples sbx
+	assert_line 'made test'
+	assert_equal "$(value end end) $(sbx-ls | wc -l)" 'exit 0'
+}
+
+@test "manual: sbx-create" {
+	examples sbx-create
+	assert_line 'PRETTY_NAME="small"'
+	assert_equal "$(grep -c "^$SBX_NODE\..*	exit	0	" <<<"$output")" 16
+	assert_equal "$(sbx-ls | wc -l)" 0
+}
+
+@test "manual: sbx-exec" {
+	box --name mybox -l run=17
+	box -l run=17
+	examples sbx-exec
+	assert_line 'made test'
+	assert_line 'end=exit'
+	assert_line 2
+	assert_line --partial in-42
+}
+
+@test "manual: sbx-stop" {
+	box -l run=17
+	box
+	examples sbx-stop
+	refute_output
+	assert_equal "$(sbx-ls | wc -l)" 0
+}
+
+@test "manual: sbx-ls" {
+	box --ttl 1s
+	within 15 sbx-wait "$box"
+	box -l run=17
+	examples sbx-ls
+	assert_line --index 0 "$box"
+	assert_line --index 1 --regexp '^ +1 ttl$'
+}
+
+@test "manual: sbx-stat" {
+	box
+	box --name mybox
+	examples sbx-stat
+	assert_equal "${#lines[@]}" 3
+	assert_line --regexp "^[0-9]+	$box\$"
+}
+
+@test "manual: sbx-wait" {
+	box --name mybox
+	box --ttl 1s -l run=17
+	examples sbx-wait
+	assert_output 'made'
+}
+
+@test "manual: sbx-log" {
+	box --name mybox
+	run -0 sbx-exec mybox -- true
+	run -7 sbx-exec mybox -- sh -c 'exit 7'
+	sbx-exec -d mybox -- sh -c 'echo begun; sleep 1; echo done'
+	examples sbx-log
+	assert_line --index 0 --regexp '^2	exit	7	'
+	assert_line --index -2 begun
+	assert_line --index -1 'done'
+}
+
+@test "manual: sbx-cp" {
+	box --name a
+	sbx-exec a -- sh -c 'mkdir -p /work/src && echo source >/work/src/f'
+	box --name b
+	box --name box1
+	box
+	mkdir task results
+	echo 'all:' >task/Makefile
+	git init -q .
+	git -c user.name=t -c user.email=t@localhost commit -q --allow-empty -m empty
+	echo file >tracked
+	git add tracked
+	git -c user.name=t -c user.email=t@localhost commit -q -m 'add a file'
+	examples sbx-cp
+	assert_equal "$(cat results/17.json)" '{"reward":1}'
+	assert_equal "$(sbx-exec b -- cat /work/src/f)" source
+	assert_equal "$(sbx-exec box1 -- stat -c %U /home/agent/tracked)" agent
+	run ! sbx-exec box1 -- ls /home/agent/.git
+}
+
+@test "manual: sbx-reap" {
+	box --ttl 1s
+	within 15 sbx-wait "$box"
+	examples sbx-reap
+	assert_output --partial "$box"
+	assert_equal "$(sbx-ls | wc -l)" 1
+}
