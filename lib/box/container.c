@@ -189,7 +189,7 @@ static int prepare(const struct state *st, const struct spec *s, struct parts *p
 	p->shm = run->pts < 0 ? -1 : make_shm(s);
 	if (p->shm < 0 || make_etc(s, p) < 0)
 		return -1;
-	p->init = open(init, O_PATH | O_CLOEXEC);
+	p->init = openat(AT_FDCWD, init, O_PATH | O_CLOEXEC);
 	if (p->init < 0)
 		return fail("cannot open '%s'", init);
 	if (pipe2(p->alive, O_CLOEXEC) < 0)

@@ -21,6 +21,7 @@
 #include "box/node.h"
 #include "box/proto.h"
 #include "box/spec.h"
+#include "kern/cgroup.h"
 #include "store/slot.h"
 
 extern char **environ;
@@ -67,6 +68,24 @@ int box_admit(const struct state *st)
 	return enough_memory(st) < 0 ? -1 : enough_disk(st);
 }
 
+/*
+ * Keepers live in one group of ours, not in that of whoever makes a box: a log-out must not end it.
+ * The maker goes there itself, once, and they inherit it.
+ */
+static int enter_keepers_group(void)
+{
+	struct cgroup_limits none = {0};
+	struct cgroup keep = CGROUP_INIT;
+	struct cgroup_tree tree;
+	int r = cgroup_tree_open(&tree, "sbx");
+
+	if (!r)
+		r = cgroup_make(&tree, "keep", &none, &keep) < 0 ? -1 : cgroup_enter(&keep, 0, 0);
+	cgroup_close(&keep);
+	cgroup_tree_close(&tree);
+	return r;
+}
+
 int box_prepare_node(const struct state *st, const struct image *img)
 {
 	autofd dev = -1, empty = -1;
@@ -76,7 +95,7 @@ int box_prepare_node(const struct state *st, const struct image *img)
 			return -1;
 	dev = node_mount_dev(st);
 	empty = dev < 0 ? -1 : node_open_empty(st);
-	return empty < 0 ? -1 : 0;
+	return empty < 0 ? -1 : enter_keepers_group();
 }
 
 static void put_num(struct buf *b, const char *key, uint64_t v)
@@ -96,8 +115,9 @@ static void put_opt(struct buf *b, const char *key, const char *v)
 static int write_spec(const struct state *st, const struct box_want *w, int boxdir, const char *id,
 		      uint32_t slot)
 {
-	autobuf b = BUF_INIT;
+	static struct buf b; /* for all boxes of a call: its pages are mapped once */
 
+	buf_clear(&b);
 	kv_put_file(&b, "id", id);
 	kv_put_file(&b, "backend", "container");
 	put_opt(&b, "name", w->name);

@@ -27,7 +27,7 @@ struct box_making {
 
 /* Room, memory and disk for one more box? fail_as(EX_AGAIN) says what is short. */
 int box_admit(const struct state *st);
-/* What all boxes of this image share is put in place. The caller holds image_hold(). */
+/* What all boxes of this image share is put in place, and the caller moves to the keepers' group. The caller holds image_hold(). */
 int box_prepare_node(const struct state *st, const struct image *img);
 
 /*

@@ -249,8 +249,7 @@ static void bury(struct keeper *k)
 
 static int open_all(struct keeper *k, const struct state *st, const char *id)
 {
-	struct cgroup self = CGROUP_INIT;
-	struct cgroup_limits limits, none = {0};
+	struct cgroup_limits limits;
 
 	k->boxdir = fd_dir(st->box, id, 0);
 	k->rundir = k->boxdir < 0 ? -1 : fd_dir(st->run_box, id, 0);
@@ -263,10 +262,6 @@ static int open_all(struct keeper *k, const struct state *st, const char *id)
 	k->ctl = k->logfd < 0 ? -1 : sock_listen(k->rundir, "ctl");
 	if (k->ctl < 0 || cgroup_tree_open(&k->tree, "sbx") < 0)
 		return -1;
-	/* Out of the group of whoever made the box: its log-out must not end the box. */
-	if (cgroup_make(&k->tree, "keep", &none, &self) < 0 || cgroup_enter(&self, 0, 0) < 0)
-		return -1;
-	cgroup_close(&self);
 	limits = (struct cgroup_limits){k->spec.mem_bytes, k->spec.pids, k->spec.cpu_milli};
 	return cgroup_make(&k->tree, id, &limits, &k->run.cgroup);
 }

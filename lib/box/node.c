@@ -120,7 +120,7 @@ static int mount_empty_locked(const char *at)
 
 	if (mnt_is_root(AT_FDCWD, at) == 1)
 		return 0;
-	file = open(at, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	file = openat(AT_FDCWD, at, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (file < 0)
 		return fail("cannot create '%s'", at);
 	ns = ns_empty_mnt();
@@ -142,7 +142,7 @@ int node_open_empty(const struct state *st)
 		if (lock < 0 || mount_empty_locked(at) < 0)
 			return -1;
 	}
-	fd = open(at, O_RDONLY | O_CLOEXEC);
+	fd = openat(AT_FDCWD, at, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? fail("cannot open '%s'", at) : fd;
 }
 

@@ -188,7 +188,7 @@ uint64_t run_seq(const struct running *r)
 
 static int null_fd(void)
 {
-	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int fd = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
 
 	return fd < 0 ? fail("cannot open '/dev/null'") : fd;
 }
@@ -268,7 +268,7 @@ static int start(struct running *r)
 		return fail("cannot make a pipe");
 	r->report = report[0];
 	r->in.report = report[1];
-	r->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	r->proc = openat(AT_FDCWD, "/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	cgroup_reset_peak(&r->in.slot);
 	cgroup_usage(&r->in.slot, &r->before);
 	/* From its first moment the child can be looked at from inside: by then it must be in the

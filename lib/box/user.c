@@ -144,7 +144,7 @@ int user_find_in(int root, const char *word, struct user *u)
 
 int user_find(const char *word, struct user *u)
 {
-	autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	autofd root = openat(AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	return root < 0 ? fail("cannot open '/'") : user_find_in(root, word, u);
 }

@@ -54,7 +54,7 @@ static int open_prefix(const char *mount, const char *prefix)
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/%s", mount, prefix);
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0)
 		return fd;
 	if (mkdir(path, 0755) < 0 && errno != EEXIST)

@@ -141,7 +141,7 @@ static int open_ns(pid_t pid, const char *name)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/ns/%s", pid, name);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	return openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 }
 
 int ns_make(uint32_t base, uint32_t count, int host_net, struct ns_set *ns)
@@ -181,7 +181,7 @@ static int become_empty(void)
 
 	if (unshare(CLONE_NEWNS) < 0 || mnt_private() < 0)
 		return -1;
-	ns = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	ns = openat(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
 	root = mnt_new("tmpfs", opts, MNT_RO | MNT_NOSUID | MNT_NODEV | MNT_NOEXEC);
 	if (ns < 0 || root < 0 || mnt_move(root, AT_FDCWD, "/") < 0 || mnt_pivot(root) < 0)
 		return -1;

@@ -33,7 +33,7 @@ static int open_top(const char *path, int make)
 		if (mkdir(path, 0700) < 0 && errno != EEXIST)
 			return fail("cannot make directory '%s'", path);
 	}
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
 		return failx("'%s' does not exist: nothing was made on this node yet", path);
 	if (fd < 0 || fstat(fd, &st) < 0)
