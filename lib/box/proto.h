@@ -2,15 +2,14 @@
  * What clients and a keeper say to each other over RUN/box/ID/ctl: SOCK_SEQPACKET, one kv line a
  * message, requests with "op", every answer with "ok=1", or "err" (text) and "code" (exit code).
  *
- *   op=exec argv=A\0B user= cwd= detach=0|1   begins a command
- *     -> ok seq, fds: PROTO_FD_*              the client runs it: the connection is the command's
- * life, if it closes without "end" the keeper kills the command op=end end= code= signal= ... as
- * the status record has it; fds: pipes to drain
- *     -> ok [died=1]                          died: the box ended under the command
- *   op=wait [seq=N]                           -> when command N, or the box, has ended: ok + its
- * record op=root what=                             -> fds: root directory (O_PATH), pidfd of pid 1
- *   op=stop cause=                            -> nothing; the connection closes when the box is
- * gone
+ *   op=exec argv=A\0B user= cwd= detach=0|1  begins a command
+ *     -> ok seq, fds: PROTO_FD_*     the client runs it: the connection is the command's life, if it
+ *                                    closes without "end" the keeper kills the command
+ *   op=end end= code= signal= ...    as the status record has it; fds: pipes to drain
+ *     -> ok [died=1]                 died: the box ended under the command
+ *   op=wait [seq=N]                  -> when command N, or the box, has ended: ok and its record
+ *   op=root what= path=              -> fds: root directory (O_PATH), pidfd of pid 1
+ *   op=stop cause=                   -> nothing; the connection closes when the box is gone
  */
 #ifndef BOX_PROTO_H
 #define BOX_PROTO_H

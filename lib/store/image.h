@@ -1,13 +1,14 @@
 /*
  * Images: a name and a tag stand for an image record, a record lists layers from the lowest up.
  *
- *   img/layer/DIGEST/{meta,data,info}   DIGEST = sha256 in hex over the two files' digests
- *   img/image/DIGEST                    the record: layer = DIGEST ..., env = K=V ..., workdir,
- * user, entrypoint ..., cmd ..., size_bytes, created_ms (key = value); DIGEST = sha256 over all of
- * it but created_ms img/name/NAME/TAG                   a file that holds the image DIGEST; "/" in
- * NAME is %2F img/name/%none/DIGEST               an image without a name img/tmp/XXXXXX imports
- * under way, each locked by its maker img/lock                            shared while a box's spec
- * is written, exclusive to publish and to remove
+ *   img/layer/DIGEST/{meta,data,info}  DIGEST = sha256 in hex over the two files' digests
+ *   img/image/DIGEST         the record: layer = DIGEST ..., env = K=V ..., workdir, user,
+ *                            entrypoint ..., cmd ..., size_bytes, created_ms (key = value);
+ *                            DIGEST = sha256 over all of it but created_ms
+ *   img/name/NAME/TAG        a file that holds the image DIGEST; "/" in NAME is %2F
+ *   img/name/%none/DIGEST    an image without a name
+ *   img/tmp/...              imports under way, each locked by its maker
+ *   img/lock                 shared while a box's spec is written, exclusive to publish and remove
  */
 #ifndef STORE_IMAGE_H
 #define STORE_IMAGE_H
