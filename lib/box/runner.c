@@ -469,8 +469,8 @@ int run_command(struct running *r, struct outcome *o)
 	int failed;
 
 	memset(o, 0, sizeof(*o));
-	signal(SIGCHLD,
-	       SIG_DFL); /* ignored, as we may have inherited it, it leaves no status: wait(2) */
+	/* Ignored, as we may have inherited it, it leaves no exit status: wait(2). */
+	signal(SIGCHLD, SIG_DFL);
 	forwarded_set(&set);
 	sigprocmask(SIG_BLOCK, &set, &old);
 	r->sigfd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
