@@ -41,7 +41,8 @@ static void check(const char *dir, const char *one, const char *two)
 		if (strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0 &&
 		    strcmp(de->d_name, one) != 0 && strcmp(de->d_name, two) != 0)
 			abort();
-	closedir(d);
+	if (d)
+		closedir(d);
 }
 
 static void begin(void)
