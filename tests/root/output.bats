@@ -1,4 +1,5 @@
 # What a command reads and writes: byte for byte, apart, bounded, and never lost or waited for.
+# shellcheck disable=SC2030,SC2031 # a state directory of its own, in a subshell
 load ../helpers
 
 setup_file()
