@@ -11,17 +11,10 @@
 #include "base/fd.h"
 #include "kern/mnt.h"
 
-/* Kernels before 6.13 take no fds here: the same object by its /proc name. */
+/* By fd since Linux 6.13; detached mounts as lowers since 6.15. */
 static int set_dir(int fs, const char *key, int dir)
 {
-	char path[64];
-
-	if (!syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, key, NULL, dir))
-		return 0;
-	if (errno != EINVAL)
-		return -1;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", dir);
-	return (int)syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, key, path, 0);
+	return (int)syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, key, NULL, dir);
 }
 
 static int set_string(int fs, const char *key, const char *val)
