@@ -18,7 +18,7 @@ setup_file()
 	printf 'not a program' >"$SBX_TMP/small-root/bin/plain"
 	printf '#!/bin/none\n' >"$SBX_TMP/small-root/bin/noint"
 	printf '#!/bin/sh\necho script "$@"\n' >"$SBX_TMP/small-root/bin/script"
-	gcc -static -O1 -o "$SBX_TMP/small-root/bin/hold" "$top/tests/root/hold.c"
+	gcc -D_GNU_SOURCE -static -O1 -o "$SBX_TMP/small-root/bin/hold" "$top/tests/root/hold.c"
 	chmod 755 "$SBX_TMP/small-root/bin/noint" "$SBX_TMP/small-root/bin/script"
 	sbx-img import --name small "$SBX_TMP/small-root" >/dev/null
 	box

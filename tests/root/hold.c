@@ -5,7 +5,6 @@
  *                  prints "seized PID" for each
  *   hold threads   a command with a second thread, which does not end
  */
-#define _GNU_SOURCE
 #include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
