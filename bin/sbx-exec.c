@@ -172,17 +172,12 @@ static const struct rec_col cols[] = {
 	{NULL, REC_TEXT, 0},
 };
 
-/* The first word of a line: records of other tools begin with the ID. */
 static int next_id(void *arg, char id[ID_MAX + 1])
 {
-	static char *line;
-	static size_t room;
+	const char *word;
 
-	while (getline(&line, &room, stdin) > 0) {
-		line[strcspn(line, "\t\r\n")] = 0;
-		if (!*line)
-			continue;
-		if (!state_resolve(arg, line, id))
+	while ((word = id_read(stdin))) {
+		if (!state_resolve(arg, word, id))
 			return 1;
 		warn();
 		bad = 1;

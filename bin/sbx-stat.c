@@ -263,15 +263,12 @@ static int print_word(const struct state *st, const char *word)
 
 static int print_from_stdin(const struct state *st)
 {
-	autofree char *line = NULL;
-	size_t room = 0;
+	const char *word;
 	int code = 0;
 
-	while (getline(&line, &room, stdin) > 0) {
-		line[strcspn(line, "\t\r\n")] = 0; /* records of other tools begin with the ID */
-		if (*line && print_word(st, line))
+	while ((word = id_read(stdin)))
+		if (print_word(st, word))
 			code = EX_NO;
-	}
 	return code;
 }
 

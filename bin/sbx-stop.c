@@ -95,14 +95,10 @@ static void begin_word(const struct state *st, const char *word)
 
 static void begin_stdin(const struct state *st)
 {
-	autofree char *line = NULL;
-	size_t room = 0;
+	const char *word;
 
-	while (getline(&line, &room, stdin) > 0) {
-		line[strcspn(line, "\t\r\n")] = 0; /* records of other tools begin with the ID */
-		if (*line)
-			begin_word(st, line);
-	}
+	while ((word = id_read(stdin)))
+		begin_word(st, word);
 }
 
 static int has_labels(const struct state *st, const char *id)

@@ -126,14 +126,10 @@ static void add(struct waits *w, const struct state *st, const char *word, uint6
 
 static void add_from_stdin(struct waits *w, const struct state *st, uint64_t end_us)
 {
-	autofree char *line = NULL;
-	size_t room = 0;
+	const char *word;
 
-	while (getline(&line, &room, stdin) > 0) {
-		line[strcspn(line, "\t\r\n")] = 0; /* records of other tools begin with the ID */
-		if (*line)
-			add(w, st, line, end_us);
-	}
+	while ((word = id_read(stdin)))
+		add(w, st, word, end_us);
 }
 
 static void hear(struct waits *w, struct wait *one)

@@ -174,17 +174,6 @@ int fd_put(int at, const char *path, const char *text)
 	return write(fd, text, n) == (ssize_t)n ? 0 : -1;
 }
 
-int fd_above(int fd, int min)
-{
-	int up;
-
-	if (fd < 0 || fd >= min)
-		return fd;
-	up = fcntl(fd, F_DUPFD_CLOEXEC, min);
-	close(fd);
-	return up;
-}
-
 /* As getdents64(2) has it. */
 struct entry {
 	uint64_t ino;

@@ -40,7 +40,4 @@ int fd_put(int at, const char *path, const char *text);
  * recursion (depth is bounded only by the disk). Absent is success.
  */
 int fd_rmtree(int at, const char *name);
-
-/* Moves FD up so that it is >= MIN; closes the old one. */
-int fd_above(int fd, int min);
 #endif

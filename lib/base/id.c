@@ -92,3 +92,16 @@ int id_this_node(char out[ID_NODE_MAX + 1])
 	out[n] = 0;
 	return 0;
 }
+
+const char *id_read(FILE *in)
+{
+	static char *line;
+	static size_t room;
+
+	while (getline(&line, &room, in) > 0) {
+		line[strcspn(line, "\t\r\n")] = 0;
+		if (*line)
+			return line;
+	}
+	return NULL;
+}

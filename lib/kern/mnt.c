@@ -128,11 +128,6 @@ int mnt_is_root(int at, const char *path)
 	return (sx.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
-int mnt_detach(const char *path)
-{
-	return (int)syscall(SYS_umount2, path, 2 | 8 /* MNT_DETACH | UMOUNT_NOFOLLOW */);
-}
-
 int mnt_unmount(const char *path)
 {
 	return (int)syscall(SYS_umount2, path, 8 /* UMOUNT_NOFOLLOW */);

@@ -38,6 +38,5 @@ int mnt_private(void); /* nothing mounted from here on is seen elsewhere, nor th
 int mnt_enter_root(int root);
 int mnt_pivot(int root); /* makes the mount ROOT the root directory and drops the old tree */
 int mnt_is_root(int at, const char *path); /* 1 if a mount begins there, 0 not, -1 with errno */
-int mnt_detach(const char *path);  /* umount2(path, MNT_DETACH); -1 with errno, no message */
-int mnt_unmount(const char *path); /* fails with EBUSY if used; -1 with errno, no message */
+int mnt_unmount(const char *path);	   /* fails with EBUSY if used; -1 with errno, no message */
 #endif

@@ -44,11 +44,6 @@ struct tree_inode *tree_root(const struct tree *t)
 	return t->root;
 }
 
-size_t tree_entries(const struct tree *t)
-{
-	return t->entries;
-}
-
 void tree_next_layer(struct tree *t)
 {
 	t->layer++;

@@ -62,7 +62,6 @@ struct tree;
 struct tree *tree_new(void); /* one root directory, 0755, of user 0, time 0 */
 void tree_free(struct tree *t);
 struct tree_inode *tree_root(const struct tree *t);
-size_t tree_entries(const struct tree *t);
 void tree_next_layer(struct tree *t); /* what comes now lies over what is there */
 
 /*

@@ -69,10 +69,23 @@ static void node(void)
 	ok(id_node_valid(n), "is made valid");
 }
 
+static void reading(void)
+{
+	char text[] = "\nn1.a\trunning\nname\r\n\nlast";
+	FILE *f = fmemopen(text, sizeof(text) - 1, "r");
+
+	is_str(id_read(f), "n1.a", "the first field of a record");
+	is_str(id_read(f), "name", "a carriage return ends it");
+	is_str(id_read(f), "last", "empty lines are passed over, a last line may be cut off");
+	ok(!id_read(f), "the end");
+	fclose(f);
+}
+
 int main(void)
 {
 	making();
 	validity();
 	node();
+	reading();
 	return done();
 }
