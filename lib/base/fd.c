@@ -205,7 +205,9 @@ static int remove_entry(int fd, const struct entry *e, dev_t dev)
 		errno = EXDEV;
 		return -2;
 	}
-	return sub < 0 ? -2 : sub;
+	if (sub < 0)
+		return errno == ENOENT ? -1 : -2;
+	return sub;
 }
 
 /*
@@ -232,15 +234,16 @@ static int sweep(int fd, dev_t dev)
 			if (sub != -1)
 				return sub;
 		}
-	return n < 0 ? -2 : -1;
+	/* ENOENT: the directory itself is gone, another one was quicker. */
+	return n < 0 && errno != ENOENT ? -2 : -1;
 }
 
 /*
  * Down by fd, up by "..": both stay inside as long as nobody else renames directories in the tree,
  * and nobody does, for the box is dead when its tree goes. The start is checked on the way up all
- * the same, by device and inode.
+ * the same, by device and inode. Others may be removing the same tree: what is gone is gone.
  */
-int fd_rmtree(int at, const char *name)
+static int rmtree_once(int at, const char *name)
 {
 	struct stat top, st;
 	autofd fd = -1;
@@ -251,7 +254,7 @@ int fd_rmtree(int at, const char *name)
 		return 0;
 	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &top) < 0)
-		return fail("cannot remove '%s'", name);
+		return errno == ENOENT ? 0 : fail("cannot remove '%s'", name);
 	for (;;) {
 		int sub = sweep(fd, top.st_dev);
 
@@ -272,4 +275,14 @@ int fd_rmtree(int at, const char *name)
 	if (unlinkat(at, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return fail("cannot remove '%s'", name);
 	return 0;
+}
+
+int fd_rmtree(int at, const char *name)
+{
+	int r;
+
+	/* One that came to lock what is going may have put its lock file there after the sweep. */
+	for (int tries = 0; (r = rmtree_once(at, name)) < 0 && errno == ENOTEMPTY && tries < 8;)
+		tries++;
+	return r;
 }

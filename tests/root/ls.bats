@@ -44,7 +44,7 @@ assert isinstance(r["age_ms"], int) and r["ttl_left_ms"] is None' "$output"
 	three=$(sbx-create -i other:v1 -l a=1 3>&-)
 	sbx-stop --keep "$two"
 	run -0 sbx-ls -q -l a=1
-	assert_output "$(printf '%s\n%s' "$one" "$three")"
+	assert_equal "$(sort <<<"$output")" "$(printf '%s\n%s' "$one" "$three" | sort)"
 	run -0 sbx-ls -q -l a -l b
 	assert_output "$one"
 	run -0 sbx-ls -q -s dead
@@ -54,7 +54,7 @@ assert isinstance(r["age_ms"], int) and r["ttl_left_ms"] is None' "$output"
 	run -0 sbx-ls -q -i other:v1
 	assert_output "$three"
 	run -0 sbx-ls -q -i small:latest
-	assert_output "$(printf '%s\n%s' "$one" "$two")"
+	assert_equal "$(sort <<<"$output")" "$(printf '%s\n%s' "$one" "$two" | sort)"
 	run -0 sbx-ls -q -i "$(sbx-ls -o digest "$three" | cut -c1-12)"
 	assert_line "$three"
 	run -0 sbx-ls -q -i other

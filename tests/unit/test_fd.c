@@ -75,6 +75,34 @@ static void wide(void)
 	ok(absent("w"), "is gone");
 }
 
+/* Directories in directories, removed by four processes at a time: none may stumble on another. */
+static void together(void)
+{
+	int bad = 0;
+
+	for (int round = 0; round < 20; round++) {
+		autofd fd = fd_dir(at, "t", 1);
+		int status;
+
+		for (int i = 0; i < 300; i++) {
+			char name[24];
+			autofd sub = -1, low = -1;
+
+			snprintf(name, sizeof(name), "%d", i);
+			sub = fd_dir(fd, name, 1);
+			low = fd_dir(sub, "low", 1);
+			touch(low, "x");
+		}
+		for (int i = 0; i < 4; i++)
+			if (!fork())
+				_exit(fd_rmtree(at, "t") < 0);
+		while (wait(&status) > 0)
+			bad += status != 0;
+	}
+	is_num(bad, 0, "four at once remove one tree, and none fails");
+	ok(absent("t"), "is gone");
+}
+
 static void links(void)
 {
 	autofd out = fd_dir(at, "out", 1), in = fd_dir(at, "in", 1), sub = -1;
@@ -213,6 +241,7 @@ int main(void)
 	at = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	deep();
 	wide();
+	together();
 	links();
 	long_names();
 	replace();
