@@ -16,6 +16,7 @@
 #include "kern/mnt.h"
 #include "store/image.h"
 #include "store/import.h"
+#include "store/layer.h"
 
 static const char *name;
 static int quiet;
@@ -28,15 +29,28 @@ static const struct opt opts[] = {
 	{0},
 };
 
+/* The first six are here, each of the others is a program of its own in libexec. */
+static const struct opt_verb verbs[] = {
+	{"import", "a directory, tar or image archive becomes an image; prints its digest"},
+	{"ls", "list images"},
+	{"show", "all about one image"},
+	{"tag", "give an image one more name"},
+	{"rm", "remove names, and what nobody uses then"},
+	{"gc", "remove what no name and no box uses"},
+	{0},
+};
+
 static const struct opt_tool tool = {
 	.usage = "import [--name NAME[:TAG]] SOURCE\n"
-		 "       sbx-img ls | show IMAGE | tag IMAGE NAME[:TAG] | rm IMAGE... | gc",
+		 "       sbx-img ls | show IMAGE | tag IMAGE NAME[:TAG] | rm IMAGE... | gc\n"
+		 "       sbx-img VERB --help",
 	.purpose = "Bring root file systems onto this node as images; list, name and remove them.\n"
 		   "SOURCE is a directory, a tar (plain, gz, xz, zst), an OCI image layout, a\n"
 		   "docker-save tar, or - for standard input. import prints the image's digest.",
 	.opts = opts,
 	.operands = -1,
-	.operand = "import|ls|show|tag|rm|gc IMAGE FILE",
+	.operand = "IMAGE FILE",
+	.verbs = verbs,
 };
 
 static struct state st;
@@ -65,7 +79,7 @@ static void progress(const struct import *im, void *arg)
 
 static int verb_import(int argc, char **argv)
 {
-	struct import im = {.stage = -1, .unmount = mnt_unmount};
+	struct import im = {.unmount = mnt_unmount};
 	char digest[IMAGE_DIGEST + 1];
 	int bar = !quiet && isatty(STDERR_FILENO), r;
 
@@ -166,23 +180,37 @@ static void show_list(const char *key, char **v)
 		putchar(']');
 }
 
+static void show_devices(const struct layer *l)
+{
+	if (recs.json)
+		printf(",\"devices\":[");
+	for (size_t i = 0; i < l->ndev; i++)
+		if (recs.json)
+			printf("%s\"%s\"", i ? "," : "", l->dev[i].sha);
+		else
+			show_text("device", l->dev[i].sha);
+	if (recs.json)
+		putchar(']');
+}
+
 static void show_layer(const struct image *img, size_t i)
 {
-	char path[128];
-	autokv kv = {0};
+	autolayer l = {0};
 
-	snprintf(path, sizeof(path), "img/layer/%s/info", img->layer[i]);
-	if (kv_load(&kv, st.state, path) < 0)
+	if (layer_load(&st, img->layer[i], &l) < 0)
 		die();
 	if (recs.json)
-		printf("%s{\"digest\":\"%s\"", i ? "," : "", img->layer[i]);
+		printf("%s{\"digest\":\"%s\"", i ? "," : "", l.digest);
 	else
-		show_text("layer", img->layer[i]);
-	show_num("meta_bytes", kv_u64(&kv, "meta_bytes", 0));
-	show_num("data_bytes", kv_u64(&kv, "data_bytes", 0));
-	show_num("files", kv_u64(&kv, "files", 0));
-	show_text("kind", kv_str(&kv, "kind", ""));
-	show_text("source", kv_str(&kv, "source", ""));
+		show_text("layer", l.digest);
+	show_num("meta_bytes", l.meta_bytes);
+	show_num("data_bytes", l.data_bytes);
+	show_num("files", l.files);
+	show_text("kind", l.kind);
+	show_text("source", l.source);
+	show_text("at", l.at);
+	show_text("depot", l.depot);
+	show_devices(&l);
 	if (recs.json)
 		putchar('}');
 }
@@ -247,24 +275,40 @@ static int verb_gc(int argc, char **argv)
 	return 0;
 }
 
+/* A verb that is a program of its own has its own options: nothing of them is read here. */
+static void run_program(char **argv)
+{
+	const char *verb = argv[1];
+	struct conf conf;
+
+	if (strspn(verb, "abcdefghijklmnopqrstuvwxyz-") != strlen(verb) || *verb == '-' ||
+	    conf_load(&conf) < 0)
+		return;
+	autofree char *program = xasprintf("sbx-img-%s", verb);
+	autofree char *path = xasprintf("%s/%s", conf.libexec, program);
+
+	argv[1] = program;
+	execv(path, argv + 1);
+	argv[1] = (char *)verb;
+}
+
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *verb;
-		int (*run)(int argc, char **argv);
-	} verbs[] = {
-		{"import", verb_import}, {"ls", verb_ls}, {"show", verb_show},
-		{"tag", verb_tag},	 {"rm", verb_rm}, {"gc", verb_gc},
-	};
-	int i = opt_parse(&tool, argc, argv);
+	static int (*const run[])(int argc, char **argv) = {verb_import, verb_ls, verb_show,
+							    verb_tag,	 verb_rm, verb_gc};
+	int i;
+
+	if (argc > 1)
+		run_program(argv);
+	i = opt_parse(&tool, argc, argv);
 
 	if (i == argc)
 		opt_misuse("nothing to do");
-	for (size_t v = 0; v < sizeof(verbs) / sizeof(*verbs); v++)
-		if (!strcmp(argv[i], verbs[v].verb)) {
+	for (size_t v = 0; v < sizeof(run) / sizeof(*run); v++)
+		if (!strcmp(argv[i], verbs[v].name)) {
 			if (state_open(&st, 1) < 0)
 				die();
-			return verbs[v].run(argc - i - 1, argv + i + 1);
+			return run[v](argc - i - 1, argv + i + 1);
 		}
 	opt_misuse("'%s' is no verb", argv[i]);
 }

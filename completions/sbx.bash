@@ -26,6 +26,9 @@ _sbx()
 {
 	local tool=$1 cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} opts kind
 	opts=$("$tool" --opts 2>/dev/null </dev/null) || return
+	if [ "$COMP_CWORD" -gt 1 ] && grep -q "^verb	${COMP_WORDS[1]}	" <<<"$opts"; then
+		opts=$("$tool" "${COMP_WORDS[1]}" --opts 2>/dev/null </dev/null) || return
+	fi
 	# bash takes "--name=value" for three words.
 	[ "$cur" = = ] && cur=
 	[ "$prev" = = ] && prev=${COMP_WORDS[COMP_CWORD - 2]}

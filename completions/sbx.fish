@@ -28,7 +28,11 @@ function __sbx_complete
     set -l operand
     set -l verbs
     set -l given
-    for line in ($tool --opts 2>/dev/null </dev/null)
+    set -l verb
+    if test (count $words) -gt 1; and $tool --opts 2>/dev/null </dev/null | string match -q -- "verb\t$words[2]\t*"
+        set verb $words[2]
+    end
+    for line in ($tool $verb --opts 2>/dev/null </dev/null)
         set -l field (string split \t -- $line)
         switch $field[1]
             case operand

@@ -52,7 +52,10 @@ static void help(const struct opt_tool *t)
 	printf("\nManual: man %s\n", prog);
 }
 
-/* letter TAB long TAB argument TAB help, then "operand TAB kind": for the completion scripts. */
+/*
+ * letter TAB long TAB argument TAB help, then "verb TAB name TAB help" and "operand TAB kind": for
+ * the completion scripts.
+ */
 static void list_opts(const struct opt_tool *t)
 {
 	const struct opt *lists[2] = {t->opts, common};
@@ -64,6 +67,8 @@ static void list_opts(const struct opt_tool *t)
 			printf("%s\t%s%s\t%s\t%s\n", o->letter ? letter : "-", o->name ? "--" : "-",
 			       o->name ? o->name : "", o->arg ? o->arg : "-", o->help);
 		}
+	for (const struct opt_verb *v = t->verbs; v && v->name; v++)
+		printf("verb\t%s\t%s\n", v->name, v->help);
 	printf("operand\t%s\n", t->operand);
 }
 

@@ -29,12 +29,18 @@ struct opt {
 	const char *help;
 };
 
+struct opt_verb {
+	const char *name; /* NULL ends the list */
+	const char *help;
+};
+
 struct opt_tool {
 	const char *usage;	/* operands, as "-i IMAGE [-n N]" */
 	const char *purpose;	/* one line */
 	const struct opt *opts; /* ends with {0}; -h --help --version --opts are added */
 	int operands;		/* options may follow this many operands; -1: any number */
 	const char *operand;	/* kind of operand for completions: ID IMAGE FILE COMMAND or "" */
+	const struct opt_verb *verbs; /* what the first operand may be; NULL: none */
 };
 
 /*

@@ -95,12 +95,13 @@ static int write_image(const struct trial *t, char meta[600], char data[600])
 static int try_erofs(struct trial *t)
 {
 	char meta[600], data[600], at[600];
+	const char *const dev[] = {data};
 	autofd mnt = -1;
 
 	snprintf(at, sizeof(at), "%s/mnt", t->dir);
 	if (write_image(t, meta, data) < 0)
 		return -1;
-	mnt = erofs_mount(meta, data);
+	mnt = erofs_mount(meta, dev, 1);
 	if (mnt < 0)
 		return -1;
 	if (mkdir(at, 0700) < 0)

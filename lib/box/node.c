@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -16,23 +17,38 @@
 #include "kern/erofs.h"
 #include "kern/mnt.h"
 #include "kern/ns.h"
+#include "store/layer.h"
 
 static char *run_path(const struct state *st, const char *dir, const char *name)
 {
 	return xasprintf("%s/%s%s%s", st->conf.run, dir, *name ? "/" : "", name);
 }
 
+static int mount_layer(const struct state *st, const struct layer *l)
+{
+	autofree char *meta = layer_meta_path(st, l);
+	char **dev = xcalloc(l->ndev + 1, sizeof(*dev));
+	int mnt;
+
+	for (size_t i = 0; i < l->ndev; i++)
+		dev[i] = layer_blob_path(st, l, i);
+	mnt = erofs_mount(meta, (const char *const *)dev, l->ndev);
+	for (size_t i = 0; i < l->ndev; i++)
+		free(dev[i]);
+	free(dev);
+	return mnt;
+}
+
 static int mount_layer_locked(const struct state *st, const char *digest, const char *at)
 {
-	autofree char *meta = xasprintf("%s/img/layer/%s/meta", st->conf.state, digest);
-	autofree char *data = xasprintf("%s/img/layer/%s/data", st->conf.state, digest);
+	autolayer l = {0};
 	autofd mnt = -1;
 
 	if (mnt_is_root(AT_FDCWD, at) == 1)
 		return 0;
 	if (mkdir(at, 0700) < 0 && errno != EEXIST)
 		return fail("cannot make directory '%s'", at);
-	mnt = erofs_mount(meta, data);
+	mnt = layer_load(st, digest, &l) < 0 ? -1 : mount_layer(st, &l);
 	if (mnt < 0)
 		return fail_more("layer '%.12s'", digest);
 	return mnt_move(mnt, AT_FDCWD, at);

@@ -1,6 +1,6 @@
 /*
  * The on-disk format is that of the kernel's fs/erofs/erofs_fs.h
- * (Documentation/filesystems/erofs.rst). Layout: superblock and device slot, inodes in the order of
+ * (Documentation/filesystems/erofs.rst). Layout: superblock and device slots, inodes in the order of
  * the tree (each with its attributes and, where they fit into one block, the tail of a directory or
  * a link behind it), then whole blocks of directories and links.
  */
@@ -24,8 +24,7 @@ enum {
 	INODE = 64,
 	DIRENT = 12,
 	SB_AT = 1024,
-	DEV_AT = 1152, /* the device slot, in units of 128 bytes: 9 */
-	START = 1280,  /* first inode */
+	DEV_AT = 1152, /* the first device slot, in units of 128 bytes: 9 */
 	FLAT_PLAIN = 0,
 	FLAT_INLINE = 2,
 	CHUNK_BASED = 4,
@@ -78,6 +77,10 @@ struct writer {
 	struct tree_inode **order; /* inodes as they lie on disk */
 	size_t n;
 	struct tree_inode *root;
+	const struct tree_blob *blob; /* the tree's */
+	uint16_t *id;		      /* of each blob: its device, from 1; 0: no file uses it */
+	struct device_slot *slot;
+	size_t nslot;
 };
 
 static size_t align(size_t n, size_t to)
@@ -318,30 +321,31 @@ static void put_xattrs(struct buf *b, const struct tree_inode *ino)
 	}
 }
 
-static void put_index(struct buf *b, uint32_t block)
+static void put_index(struct buf *b, uint16_t device, uint32_t block)
 {
 	struct {
 		uint16_t hi, device;
 		uint32_t lo;
-	} e = {.device = htole16(block == NULL_BLOCK ? 0 : 1), .lo = htole32(block)};
+	} e = {.device = htole16(device), .lo = htole32(block)};
 
 	buf_add(b, &e, sizeof(e));
 }
 
-static void put_chunks(struct buf *b, const struct tree_inode *ino, unsigned bits)
+static void put_chunks(const struct writer *w, struct buf *b, const struct tree_inode *ino,
+		       unsigned bits)
 {
 	uint64_t n = chunks(ino, bits);
 	uint32_t i = 0;
 
 	for (uint64_t c = 0; c < n; c++) {
 		uint64_t lblk = c << bits;
+		const struct tree_extent *e;
 
 		while (i < ino->n && (uint64_t)ino->ext[i].lblk + ino->ext[i].n <= lblk)
 			i++;
-		if (i < ino->n && ino->ext[i].lblk <= lblk)
-			put_index(b, ino->ext[i].dblk + (uint32_t)(lblk - ino->ext[i].lblk));
-		else
-			put_index(b, NULL_BLOCK);
+		e = i < ino->n && ino->ext[i].lblk <= lblk ? &ino->ext[i] : NULL;
+		put_index(b, e ? w->id[e->dev] : 0,
+			  e ? e->dblk + (uint32_t)(lblk - e->lblk) : NULL_BLOCK);
 	}
 }
 
@@ -480,7 +484,7 @@ static int put_inode(struct writer *w, struct tree_inode *ino, struct buf *far)
 	if (S_ISREG(ino->mode) && ino->size) {
 		if (pad_to(w, align(w->at + w->out.len, 8)) < 0)
 			return -1;
-		put_chunks(&w->out, ino, bits);
+		put_chunks(w, &w->out, ino, bits);
 	}
 	buf_add(far, body.p, body.len - tail);
 	memset(buf_room(far, BLOCK), 0, align(far->len, BLOCK) - far->len);
@@ -500,7 +504,7 @@ static uint32_t crc32c(uint32_t crc, const unsigned char *p, size_t n)
 	return crc;
 }
 
-static int write_super(struct writer *w, uint64_t blocks, uint64_t data_blocks, const char *tag)
+static int write_super(struct writer *w)
 {
 	struct super sb = {
 		.magic = htole32(0xe0f5e1e2),
@@ -508,19 +512,19 @@ static int write_super(struct writer *w, uint64_t blocks, uint64_t data_blocks, 
 		.blkszbits = BLOCK_BITS,
 		.root_nid = htole16((uint16_t)(w->root->pos / SLOT)),
 		.inos = htole64(w->n),
-		.blocks = htole32((uint32_t)blocks),
+		.blocks = htole32((uint32_t)(w->at / BLOCK)),
 		.incompat = htole32(4 | 8), /* chunked files, device table */
-		.extra_devices = htole16(1),
+		.extra_devices = htole16((uint16_t)w->nslot),
 		.devt_slotoff = htole16(DEV_AT / 128),
 	};
-	struct device_slot dev = {.blocks = htole32((uint32_t)data_blocks)};
+	size_t slots = w->nslot * sizeof(*w->slot);
 	unsigned char first[BLOCK];
 
-	memcpy(dev.tag, tag, sizeof(dev.tag));
+	if (w->nslot && pwrite(w->fd, w->slot, slots, DEV_AT) != (ssize_t)slots)
+		return fail("cannot write the image's metadata");
 	if (pread(w->fd, first, BLOCK, 0) != BLOCK)
 		return fail("cannot read back the image's metadata");
 	memcpy(first + SB_AT, &sb, sizeof(sb));
-	memcpy(first + DEV_AT, &dev, sizeof(dev));
 	sb.checksum = htole32(crc32c(~0u, first + SB_AT, BLOCK - SB_AT));
 	memcpy(first + SB_AT, &sb, sizeof(sb));
 	if (pwrite(w->fd, first, BLOCK, 0) != BLOCK)
@@ -542,26 +546,61 @@ static int write_all(struct writer *w)
 	return flush(w);
 }
 
-int erofs_write(int fd, const struct tree *t, uint64_t data_blocks, const char tag[EROFS_TAG],
-		struct erofs_stats *stats)
+static void find_used(struct writer *w, const struct tree_inode *dir)
 {
-	struct writer w = {.fd = fd, .next = START, .root = tree_root(t)};
+	for (const struct tree_dentry *d = dir->first; d; d = d->next) {
+		const struct tree_inode *ino = d->ino;
+
+		if (S_ISDIR(ino->mode))
+			find_used(w, ino);
+		for (uint32_t i = 0; S_ISREG(ino->mode) && i < ino->n; i++)
+			w->id[ino->ext[i].dev] = 1;
+	}
+}
+
+/* Numbers the blobs in use in the order of the tree's list, and fills the device table. */
+static int number_devices(struct writer *w, const struct tree *t, struct erofs_stats *stats)
+{
+	uint32_t n;
+
+	w->blob = tree_blobs(t, &n);
+	w->id = xcalloc(n + 1, sizeof(*w->id));
+	w->slot = xcalloc(n + 1, sizeof(*w->slot));
+	stats->dev = xcalloc(n + 1, sizeof(*stats->dev));
+	find_used(w, w->root);
+	for (uint32_t i = 0; i < n; i++) {
+		if (!w->id[i])
+			continue;
+		if (w->blob[i].blocks >= NULL_BLOCK)
+			return failx("the image's data are too large");
+		memcpy(w->slot[w->nslot].tag, w->blob[i].sha, sizeof(w->slot->tag));
+		w->slot[w->nslot].blocks = htole32((uint32_t)w->blob[i].blocks);
+		stats->dev[w->nslot] = w->blob[i];
+		w->id[i] = (uint16_t)++w->nslot;
+	}
+	stats->ndev = w->nslot;
+	w->next = DEV_AT + w->nslot * sizeof(*w->slot);
+	return 0;
+}
+
+int erofs_write(int fd, const struct tree *t, struct erofs_stats *stats)
+{
+	struct writer w = {.fd = fd, .root = tree_root(t)};
 	struct tree_dentry **child = tree_sorted(w.root);
 	int r = -1;
 
-	if (data_blocks >= NULL_BLOCK) {
-		free(child);
-		return failx("the image's data are too large");
-	}
+	*stats = (struct erofs_stats){0};
 	forget(w.root);
 	w.root->size = dir_bytes(child, w.root->n);
 	free(child);
-	if (place(&w, w.root) < 0 || layout(&w, w.root) < 0 || write_all(&w) < 0)
-		goto out;
-	r = write_super(&w, w.at / BLOCK, data_blocks, tag);
-	*stats = (struct erofs_stats){.inodes = w.n, .bytes = w.at};
-out:
+	if (!number_devices(&w, t, stats) && !place(&w, w.root) && !layout(&w, w.root) &&
+	    !write_all(&w))
+		r = write_super(&w);
+	stats->inodes = w.n;
+	stats->bytes = w.at;
 	buf_free(&w.out);
 	free(w.order);
+	free(w.id);
+	free(w.slot);
 	return r;
 }

@@ -1,7 +1,7 @@
 /*
  * Images: a name and a tag stand for an image record, a record lists layers from the lowest up.
  *
- *   img/layer/DIGEST/{meta,data,info}  DIGEST = sha256 in hex over the two files' digests
+ *   img/layer/DIGEST, img/data/SHA     see layer.h
  *   img/image/DIGEST         the record: layer = DIGEST ..., env = K=V ..., workdir, user,
  *                            entrypoint ..., cmd ..., size_bytes, created_ms (key = value);
  *                            DIGEST = sha256 over all of it but created_ms
@@ -57,7 +57,7 @@ int image_tag(const struct state *st, const char *ref, const char *newname);
 int image_untag(const struct state *st, const char *ref);
 
 /*
- * Removes records and layers that no name and no box uses, and what dead imports left. A box uses
+ * Removes records, layers and blobs that no name and no box uses, and what dead imports left. A box uses
  * what the "layer" and "image_digest" lines of its spec say. UNMOUNT (mnt_unmount) takes
  * RUN/layer/DIGEST off first; a layer that is busy there stays for the next time.
  */

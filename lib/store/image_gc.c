@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/kv.h"
 #include "store/image_dir.h"
+#include "store/layer.h"
 
 /* Digests in use, sorted before they are looked up. */
 struct marks {
@@ -131,7 +132,30 @@ static int remove_layer(const struct state *st, const char *digest,
 	return fd_rmtree(st->state, name);
 }
 
-/* Calls for every name in PATH that is a digest and not marked; a file that is no digest goes. */
+/* The blobs of the layers in use, and of those that stay for now because they are busy. */
+static int mark_blobs(const struct state *st, struct marks *blobs)
+{
+	DIR *d = image_opendir(st, "img/layer");
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		autolayer l = {0};
+
+		if (!image_digest_valid(e->d_name))
+			continue;
+		if (layer_load(st, e->d_name, &l) < 0) {
+			closedir(d);
+			return -1;
+		}
+		for (size_t i = 0; i < l.ndev; i++)
+			mark(blobs, l.dev[i].sha);
+	}
+	if (d)
+		closedir(d);
+	return d || errno == ENOENT ? 0 : -1;
+}
+
+/* Removes every name in PATH that is not marked: with UNMOUNT, layers. */
 static int sweep(const struct state *st, const char *path, const struct marks *m,
 		 int (*unmount)(const char *path))
 {
@@ -156,7 +180,7 @@ static int sweep(const struct state *st, const char *path, const struct marks *m
 
 int image_collect(const struct state *st, int (*unmount)(const char *path))
 {
-	struct marks images = {0}, layers = {0};
+	struct marks images = {0}, layers = {0}, blobs = {0};
 	int r = -1;
 
 	if (mark_names(st, &images) < 0 || mark_boxes(st, &images, &layers) < 0 ||
@@ -164,10 +188,13 @@ int image_collect(const struct state *st, int (*unmount)(const char *path))
 		goto out;
 	sort(&images);
 	sort(&layers);
-	if (sweep(st, "img/image", &images, NULL) < 0)
+	if (sweep(st, "img/image", &images, NULL) < 0 ||
+	    sweep(st, "img/layer", &layers, unmount) < 0 || mark_blobs(st, &blobs) < 0)
 		goto out;
-	r = sweep(st, "img/layer", &layers, unmount);
+	sort(&blobs);
+	r = sweep(st, "img/data", &blobs, NULL);
 out:
+	free(blobs.v);
 	free(images.v);
 	free(layers.v);
 	return r;

@@ -15,7 +15,8 @@
 
 int image_make(const struct state *st)
 {
-	static const char *const dirs[] = {"img", "img/layer", "img/image", "img/name", "img/tmp"};
+	static const char *const dirs[] = {"img",	"img/layer", "img/data",
+					   "img/image", "img/name",  "img/tmp"};
 
 	for (size_t i = 0; i < sizeof(dirs) / sizeof(*dirs); i++)
 		if (mkdirat(st->state, dirs[i], 0700) < 0 && errno != EEXIST)

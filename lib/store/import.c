@@ -1,8 +1,4 @@
-/*
- * An import from end to end. Everything is made in img/tmp/XXXXXX under a lock; a crash leaves only
- * that directory, which the next import or removal clears. What is published is complete and on
- * disk.
- */
+/* An import from end to end: what the source is, its tree and data, its layer, its image. */
 #include "store/import.h"
 
 #include <archive.h>
@@ -102,6 +98,15 @@ static int next_entry(struct archive *a, struct archive_entry **e)
 		     archive_error_string(a) ? archive_error_string(a) : "it is damaged");
 }
 
+/* Takes back what an archive's "./" has said of the root: it is not an image's. */
+static void forget_root(struct tree_inode *root)
+{
+	tree_clear_xattrs(root);
+	root->mode = S_IFDIR | 0755;
+	root->uid = root->gid = root->nsec = 0;
+	root->mtime = 0;
+}
+
 /* A tar of any kind; the first entry that is not "./" tells an image from a root file system. */
 static int from_tar(struct import *im, struct archive *a, const char *path, struct import_config *c)
 {
@@ -123,8 +128,7 @@ static int from_tar(struct import *im, struct archive *a, const char *path, stru
 	if (r < 0)
 		return -1;
 	if (name && looks_like_image(name)) {
-		tree_free(im->tree);
-		im->tree = tree_new();
+		forget_root(tree_root(im->tree));
 		/* Only an uncompressed file can be read again from the middle. */
 		s = source_archive(im, a, e, archive_filter_count(a) == 1 ? path : NULL);
 		return s ? from_layout(im, s, c) : -1;
@@ -171,200 +175,52 @@ static int from_path(struct import *im, const char *path, struct import_config *
 	return import_dir(im, fd);
 }
 
-struct layer {
-	char digest[IMAGE_DIGEST + 1];
-	char meta[SHA_HEX + 1], data[SHA_HEX + 1];
-	uint64_t meta_bytes, data_bytes, files;
-};
-
-static int hash_fd(int fd, char hex[SHA_HEX + 1])
+/* Reads the source into one layer of the stage. */
+static int build(struct import *im, const char *path, struct import_config *c, struct layer *l)
 {
-	EVP_MD_CTX *sha = sha_new();
-	char piece[16384];
-	off_t at = 0;
-	ssize_t n;
 	int r;
 
-	while ((n = pread(fd, piece, sizeof(piece), at)) > 0) {
-		EVP_DigestUpdate(sha, piece, (size_t)n);
-		at += n;
-	}
-	r = n < 0 ? fail("cannot read back the metadata") : sha_end(sha, hex);
-	EVP_MD_CTX_free(sha);
-	return r;
+	im->tree = tree_new();
+	im->data = stage_data(im->stage, im->tree);
+	if (!im->data)
+		return -1;
+	r = from_path(im, path, c);
+	if (r < 0)
+		close(import_data_close(im->data));
+	else
+		r = stage_data_end(im->stage, im->data);
+	l->kind = xstrdup(c->kind);
+	l->source = xstrdup(path);
+	return r < 0 ? -1 : stage_layer(im->stage, im->tree, l);
 }
 
-static int create(int dir, const char *name)
+static int run(struct import *im, const char *path, const char *ref, struct import_config *c)
 {
-	int fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	autolayer l = {0};
 
-	return fd < 0 ? fail("cannot make a staging file") : fd;
-}
-
-static int write_info(int dir, const struct layer *l, const char *path, const char *kind)
-{
-	autobuf b = BUF_INIT;
-	autofd fd = create(dir, "info");
-
-	kv_put_file(&b, "meta_sha256", l->meta);
-	kv_put_file(&b, "data_sha256", l->data);
-	buf_fmt(&b, "meta_bytes = %llu\ndata_bytes = %llu\nfiles = %llu\n",
-		(unsigned long long)l->meta_bytes, (unsigned long long)l->data_bytes,
-		(unsigned long long)l->files);
-	kv_put_file(&b, "kind", kind);
-	kv_put_file(&b, "source", path);
-	if (fd < 0)
-		return -1;
-	if (fd_write_all(fd, b.p, b.len) < 0 || fdatasync(fd) < 0)
-		return fail("cannot write the layer's info");
-	return 0;
-}
-
-/* Everything of a layer, in the staging directory's "layer", on disk. */
-static int build(const struct state *st, struct import *im, const char *path,
-		 struct import_config *c, struct layer *l)
-{
-	autofd dir = fd_dir(im->stage, "layer", 1), data = -1, meta = -1;
-	struct erofs_stats stats;
-	char both[2 * SHA_HEX + 3], known[128];
-	uint64_t blocks;
-
-	if (dir < 0 || (data = create(dir, "data")) < 0 || (meta = create(dir, "meta")) < 0)
-		return -1;
-	im->data = import_data_open(data);
-	if (from_path(im, path, c) < 0 ||
-	    import_data_finish(im->data, im->tree, &blocks, l->data) < 0 ||
-	    erofs_write(meta, im->tree, blocks, l->data, &stats) < 0 || hash_fd(meta, l->meta) < 0)
-		return -1;
-	snprintf(both, sizeof(both), "%s\n%s\n", l->meta, l->data);
-	if (sha_hex(both, strlen(both), l->digest) < 0)
-		return -1;
-	l->meta_bytes = stats.bytes;
-	l->files = stats.inodes;
-	l->data_bytes = blocks * TREE_BLOCK;
-	snprintf(known, sizeof(known), "img/layer/%s", l->digest);
-	if (!faccessat(st->state, known, F_OK, 0))
-		return 0; /* it is there already: no use in waiting for the disk */
-	if (fdatasync(data) < 0 || fdatasync(meta) < 0)
-		return fail("cannot write the layer to disk");
-	return write_info(dir, l, path, c->kind) < 0 || fsync(dir) < 0 ? -1 : 0;
-}
-
-static void put_list(struct buf *b, const char *key, char **list)
-{
-	for (; list && *list; list++)
-		kv_put_file(b, key, *list);
-}
-
-static int write_record(const struct state *st, const struct layer *l, const struct image *img,
-			char digest[IMAGE_DIGEST + 1])
-{
-	autobuf b = BUF_INIT;
-	char path[128];
-
-	kv_put_file(&b, "layer", l->digest);
-	put_list(&b, "env", img->env);
-	put_list(&b, "entrypoint", img->entrypoint);
-	put_list(&b, "cmd", img->cmd);
-	if (img->workdir && *img->workdir)
-		kv_put_file(&b, "workdir", img->workdir);
-	if (img->user && *img->user)
-		kv_put_file(&b, "user", img->user);
-	buf_fmt(&b, "size_bytes = %llu\n", (unsigned long long)l->meta_bytes + l->data_bytes);
-	if (sha_hex(b.p, b.len, digest) < 0)
-		return -1;
-	buf_fmt(&b, "created_ms = %llu\n",
-		(unsigned long long)(img->created_ms ? img->created_ms : num_now_ms()));
-	snprintf(path, sizeof(path), "img/image/%s", digest);
-	if (!faccessat(st->state, path, F_OK, 0))
-		return 0;
-	return fd_replace(st->state, path, b.p, b.len, 1);
-}
-
-static int sync_dir(const struct state *st, const char *path)
-{
-	autofd fd = fd_dir(st->state, path, 0);
-
-	return fd < 0 || fsync(fd) < 0 ? fail("cannot write '%s' to disk", path) : 0;
-}
-
-static int publish_locked(const struct state *st, struct import *im, const struct layer *l,
-			  const struct image *img, const char *ref, char digest[IMAGE_DIGEST + 1])
-{
-	char path[128], name[IMAGE_NAME + 1], tag[IMAGE_TAG + 1];
-
-	snprintf(path, sizeof(path), "img/layer/%s", l->digest);
-	if (renameat(im->stage, "layer", st->state, path) < 0 && errno != EEXIST &&
-	    errno != ENOTEMPTY)
-		return fail("cannot publish the layer");
-	if (sync_dir(st, "img/layer") < 0 || write_record(st, l, img, digest) < 0 ||
-	    sync_dir(st, "img/image") < 0)
-		return -1;
-	if (ref)
-		return image_split(ref, name, tag) < 0 ? -1 : image_set_name(st, name, tag, digest);
-	return image_set_name(st, NULL, NULL, digest);
-}
-
-static int publish(const struct state *st, struct import *im, const struct layer *l,
-		   const struct image *img, const char *ref, char digest[IMAGE_DIGEST + 1])
-{
-	autofd lock = image_lock(st);
-
-	if (lock < 0)
-		return -1;
-	if (!publish_locked(st, im, l, img, ref, digest))
-		return 0;
-	/* What was published half-way has no name: out with it, and keep the first message. */
-	autofree char *text = xstrdup(fail_text());
-
-	image_collect(st, im->unmount);
-	return failx("%s", text);
-}
-
-/* The lock on the directory itself tells a sweep that its import lives. */
-static int open_stage(const struct state *st, struct import *im, char path[PATH_MAX])
-{
-	autofd lock = image_lock(st);
-
-	if (lock < 0 || image_sweep(st) < 0 || image_collect(st, im->unmount) < 0)
-		return -1;
-	if (snprintf(path, PATH_MAX, "%s/img/tmp/XXXXXX", st->conf.state) >= PATH_MAX)
-		return failx("the state directory's path is too long");
-	if (!mkdtemp(path))
-		return fail("cannot make a staging directory in '%s/img/tmp'", st->conf.state);
-	im->stage = fd_dir(AT_FDCWD, path, 0);
-	if (im->stage < 0)
-		return -1;
-	return flock(im->stage, LOCK_EX) < 0 ? fail("cannot lock '%s'", path) : 0;
+	if (build(im, path, c, &l) < 0)
+		return fail_more("cannot import '%s'", path);
+	c->img.layer = xcalloc(1, sizeof(*c->img.layer));
+	c->img.nlayers = 1;
+	memcpy(c->img.layer[0], l.digest, sizeof(l.digest));
+	return stage_publish(im->stage, &c->img, ref);
 }
 
 int import_run(const struct state *st, struct import *im, const char *path, const char *ref,
 	       char digest[IMAGE_DIGEST + 1])
 {
-	char stage[PATH_MAX], name[IMAGE_NAME + 1], tag[IMAGE_TAG + 1];
+	char name[IMAGE_NAME + 1], tag[IMAGE_TAG + 1];
 	struct import_config c = {.kind = "tar"};
-	struct layer l = {0};
+	struct stage stage;
 	int r;
 
-	if ((ref && image_split(ref, name, tag) < 0) || open_stage(st, im, stage) < 0)
+	if (ref && image_split(ref, name, tag) < 0)
 		return -1;
-	im->tree = tree_new();
-	r = build(st, im, path, &c, &l);
-	if (r < 0)
-		fail_more("cannot import '%s'", path);
-	else
-		r = publish(st, im, &l, &c.img, ref, digest);
-	import_data_close(im->data);
+	im->stage = &stage;
+	r = stage_open(&stage, st, im->unmount) < 0 ? -1 : run(im, path, ref, &c);
+	if (!r)
+		memcpy(digest, c.img.digest, sizeof(c.img.digest));
 	tree_free(im->tree);
 	import_config_free(&c);
-	if (r < 0) {
-		autofree char *text = xstrdup(fail_text());
-
-		fd_rmtree(AT_FDCWD, stage);
-		failx("%s", text);
-	} else {
-		r = fd_rmtree(AT_FDCWD, stage);
-	}
-	fd_close(&im->stage);
-	return r;
+	return stage_close(&stage, r);
 }

@@ -6,12 +6,13 @@
 
 #include "store/image.h"
 #include "store/import_data.h"
+#include "store/stage.h"
 #include "store/tree.h"
 
 struct import {
 	struct tree *tree;
-	struct import_data *data;
-	int stage;	  /* the staging directory's fd */
+	struct import_data *data; /* of the layer being read */
+	struct stage *stage;
 	uint64_t read;	  /* bytes of the source so far */
 	uint64_t total;	  /* bytes of the source, 0 if not known */
 	uint64_t sockets; /* left out: they cannot be used from an image */
@@ -19,6 +20,7 @@ struct import {
 	void (*progress)(const struct import *im, void *arg);
 	void *arg;
 	int (*unmount)(const char *path); /* as image_gc takes it */
+	const char *at; /* NULL, or where the source's root lies in the layer: an absolute path */
 };
 
 /* What a source says about running it: becomes the image record. Free with import_config_free. */

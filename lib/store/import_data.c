@@ -30,6 +30,8 @@ struct known {
 
 struct import_data {
 	int fd;
+	struct tree *tree;
+	uint32_t dev; /* this file among the tree's blobs */
 	EVP_MD_CTX *sha;
 	char *held;
 	size_t n;	  /* bytes held */
@@ -45,20 +47,29 @@ struct import_data {
 	uint64_t begin; /* where in the data that is */
 };
 
-struct import_data *import_data_open(int fd)
+struct import_data *import_data_open(int fd, struct tree *t)
 {
-	struct import_data *d = xcalloc(1, sizeof(*d));
+	int64_t dev = tree_blob(t, "", 0);
+	struct import_data *d;
 
+	if (dev < 0)
+		return NULL;
+	d = xcalloc(1, sizeof(*d));
 	d->fd = fd;
+	d->tree = t;
+	d->dev = (uint32_t)dev;
 	d->held = xmalloc(HELD);
 	d->sha = sha_new();
 	return d;
 }
 
-void import_data_close(struct import_data *d)
+int import_data_close(struct import_data *d)
 {
+	int fd;
+
 	if (!d)
-		return;
+		return -1;
+	fd = d->fd;
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (struct known *k = d->known[i], *next; k; k = next) {
 			next = k->next;
@@ -67,6 +78,7 @@ void import_data_close(struct import_data *d)
 	EVP_MD_CTX_free(d->sha);
 	free(d->held);
 	free(d);
+	return fd;
 }
 
 static int flush(struct import_data *d)
@@ -143,8 +155,10 @@ static int close_extent(struct import_data *d)
 		return 0;
 	if ((d->begin + len) / TREE_BLOCK >= UINT32_MAX - 1)
 		return failx("the image's data are too large");
-	tree_add_extent(d->ino, (uint32_t)(d->open / TREE_BLOCK), (uint32_t)(len / TREE_BLOCK),
-			(uint32_t)(d->begin / TREE_BLOCK));
+	tree_add_extent(d->ino, (struct tree_extent){.lblk = (uint32_t)(d->open / TREE_BLOCK),
+						     .n = (uint32_t)(len / TREE_BLOCK),
+						     .dblk = (uint32_t)(d->begin / TREE_BLOCK),
+						     .dev = d->dev});
 	d->open = d->cur;
 	d->begin += len;
 	return 0;
@@ -230,10 +244,11 @@ int import_data_end(struct import_data *d)
 	return 0;
 }
 
-/* All extents in use: pointers, so that they can be moved. */
+/* All extents in this file: pointers, so that they can be moved. */
 struct extents {
 	struct tree_extent **v;
 	size_t n, cap;
+	uint32_t dev;
 };
 
 static void collect(struct extents *x, struct tree_inode *dir)
@@ -252,7 +267,17 @@ static void collect(struct extents *x, struct tree_inode *dir)
 			x->v = xrealloc(x->v, x->cap * sizeof(*x->v));
 		}
 		for (uint32_t i = 0; i < ino->n; i++)
-			x->v[x->n++] = &ino->ext[i];
+			if (ino->ext[i].dev == x->dev)
+				x->v[x->n++] = &ino->ext[i];
+	}
+}
+
+static void unmark(struct tree_inode *dir)
+{
+	for (struct tree_dentry *c = dir->first; c; c = c->next) {
+		c->ino->pos = 0;
+		if (S_ISDIR(c->ino->mode))
+			unmark(c->ino);
 	}
 }
 
@@ -308,16 +333,18 @@ static int compact(struct import_data *d, struct extents *x)
 	return ftruncate(d->fd, (off_t)d->at) < 0 ? fail("cannot shorten the image's data") : 0;
 }
 
-int import_data_finish(struct import_data *d, struct tree *t, uint64_t *blocks,
-		       char sha[SHA_HEX + 1])
+int import_data_finish(struct import_data *d, char sha[SHA_HEX + 1])
 {
-	struct extents x = {0};
+	struct extents x = {.dev = d->dev};
+	struct tree_blob *blobs;
 	uint64_t used = 0;
+	uint32_t n;
 	int r;
 
 	if (flush(d) < 0)
 		return -1;
-	collect(&x, tree_root(t));
+	unmark(tree_root(d->tree));
+	collect(&x, tree_root(d->tree));
 	if (x.n)
 		qsort(x.v, x.n, sizeof(*x.v), by_place);
 	for (size_t i = 0; i < x.n; i++)
@@ -325,8 +352,10 @@ int import_data_finish(struct import_data *d, struct tree *t, uint64_t *blocks,
 			used += x.v[i]->n;
 	r = used * TREE_BLOCK < d->at ? compact(d, &x) : 0;
 	free(x.v);
-	if (r < 0)
+	if (r < 0 || sha_end(d->sha, sha) < 0)
 		return -1;
-	*blocks = d->at / TREE_BLOCK;
-	return sha_end(d->sha, sha);
+	blobs = tree_blobs(d->tree, &n);
+	memcpy(blobs[d->dev].sha, sha, SHA_HEX + 1);
+	blobs[d->dev].blocks = d->at / TREE_BLOCK;
+	return 0;
 }

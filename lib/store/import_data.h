@@ -1,4 +1,4 @@
-/* The data file of a layer in the making: the contents of its files, each from a block's start. */
+/* A blob in the making: the contents of its files, each from a block's start. */
 #ifndef STORE_IMPORT_DATA_H
 #define STORE_IMPORT_DATA_H
 #include <stddef.h>
@@ -6,13 +6,16 @@
 
 #include "store/tree.h"
 
-enum { SHA_HEX = 64 };
+enum { SHA_HEX = TREE_SHA };
 
 struct import_data;
 
-/* Appends to FD, an empty file opened for reading and writing, which stays the caller's. */
-struct import_data *import_data_open(int fd);
-void import_data_close(struct import_data *d);
+/*
+ * Appends to FD, an empty file opened for reading and writing, which stays the caller's; T gets a
+ * blob for it. NULL after fail().
+ */
+struct import_data *import_data_open(int fd, struct tree *t);
+int import_data_close(struct import_data *d); /* returns FD; -1 for NULL */
 
 /*
  * One file at a time: begin for INO of SIZE bytes, then pieces at ascending offsets (what lies
@@ -24,9 +27,8 @@ int import_data_write(struct import_data *d, uint64_t off, const void *p, size_t
 int import_data_end(struct import_data *d);
 
 /*
- * All is read: drops the content that no file of T uses any more (a later layer replaced it),
- * writes out what is held back, and gives the length in blocks and the SHA-256 in hex.
+ * All is read: drops the content that no file of the tree uses any more (a later layer replaced it),
+ * writes out what is held back, and gives the tree's blob its length and name, the SHA-256 in hex.
  */
-int import_data_finish(struct import_data *d, struct tree *t, uint64_t *blocks,
-		       char sha[SHA_HEX + 1]);
+int import_data_finish(struct import_data *d, char sha[SHA_HEX + 1]);
 #endif

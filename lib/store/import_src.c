@@ -258,7 +258,7 @@ static int spool(struct source *s, struct archive *a, size_t i)
 	autofd fd = -1;
 
 	spool_name(name, i);
-	fd = openat(s->im->stage, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	fd = openat(s->im->stage->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return fail("cannot make a staging file");
 	/* A pipe's bytes were counted when they were read. */
@@ -389,7 +389,7 @@ struct stream *source_open(struct source *s, const char *name)
 		return from_archive(s, m->spool);
 	if (m) {
 		spool_name(spooled, m->spool);
-		fd = openat(s->im->stage, spooled, O_RDONLY | O_CLOEXEC);
+		fd = openat(s->im->stage->fd, spooled, O_RDONLY | O_CLOEXEC);
 	} else {
 		fd = fd_openat2(s->dir, name, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0, RESOLVE_BENEATH);
 	}

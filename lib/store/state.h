@@ -1,7 +1,8 @@
 /*
  * The state directory is the database: readers take no lock, writers publish by rename.
  *
- *   STATE/img/layer/DIGEST/{meta,data,info}  img/name/NAME/TAG  img/image/DIGEST  img/tmp/ img/lock
+ *   STATE/img/layer/DIGEST/{meta,info}  img/data/SHA  img/name/NAME/TAG  img/image/DIGEST  img/tmp/
+ *   img/lock
  *   STATE/box/ID/{spec,upper,work,log/,end}  STATE/name/NAME -> ID   STATE/slot/N -> ID
  *   RUN/box/ID/{lock,state,ctl}  RUN/layer/DIGEST (mount)  RUN/dev (mount)  RUN/seccomp/
  */

@@ -163,6 +163,7 @@ void tree_free(struct tree *t)
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): likewise */
 		tree_detach(t, t->root->first);
 	free_inode(t->root);
+	free(t->blob);
 	free(t->hash);
 	free(t);
 }
@@ -233,11 +234,33 @@ int tree_set_xattr(struct tree_inode *ino, const char *name, const void *val, si
 	return 0;
 }
 
-void tree_add_extent(struct tree_inode *ino, uint32_t lblk, uint32_t n, uint32_t dblk)
+void tree_add_extent(struct tree_inode *ino, struct tree_extent e)
 {
 	if (!(ino->n & (ino->n - 1)))
 		ino->ext = xrealloc(ino->ext, (ino->n ? ino->n * 2u : 1) * sizeof(*ino->ext));
-	ino->ext[ino->n++] = (struct tree_extent){.lblk = lblk, .n = n, .dblk = dblk};
+	ino->ext[ino->n++] = e;
+}
+
+struct tree_blob *tree_blobs(const struct tree *t, uint32_t *n)
+{
+	*n = t->nblob;
+	return t->blob;
+}
+
+int64_t tree_blob(struct tree *t, const char *sha, uint64_t blocks)
+{
+	struct tree_blob *b;
+
+	for (uint32_t i = 0; *sha && i < t->nblob; i++)
+		if (!strcmp(t->blob[i].sha, sha))
+			return i;
+	if (t->nblob == TREE_BLOBS)
+		return failx("the data of one image lie in more than %d files", TREE_BLOBS);
+	t->blob = xrealloc(t->blob, (t->nblob + 1) * sizeof(*t->blob));
+	b = &t->blob[t->nblob];
+	*b = (struct tree_blob){.blocks = blocks};
+	memcpy(b->sha, sha, strnlen(sha, TREE_SHA));
+	return t->nblob++;
 }
 
 static int by_name(const void *a, const void *b)

@@ -16,11 +16,19 @@ enum {
 	TREE_PATH = 65536,	  /* bytes of a path in an archive */
 	TREE_TARGET = 4095,	  /* bytes of a symbolic link (PATH_MAX - 1) */
 	TREE_XATTRS = 128 * 1024, /* bytes of all names and values of one inode */
+	TREE_BLOBS = 512,	  /* files that the data of one tree lie in */
+	TREE_SHA = 64,
 };
 
-/* N blocks of a file from block LBLK on lie at block DBLK of the data file. */
+/* A file of data, named by its SHA-256 in hex; "" while it is being written. */
+struct tree_blob {
+	char sha[TREE_SHA + 1];
+	uint64_t blocks;
+};
+
+/* N blocks of a file from block LBLK on lie at block DBLK of the blob of index DEV. */
 struct tree_extent {
-	uint32_t lblk, n, dblk;
+	uint32_t lblk, n, dblk, dev;
 };
 
 struct tree_xattr {
@@ -85,7 +93,12 @@ int tree_set_target(struct tree_inode *ino, const char *target);
 /* Adds or replaces; at most 65535 bytes of value. */
 int tree_set_xattr(struct tree_inode *ino, const char *name, const void *val, size_t len);
 void tree_clear_xattrs(struct tree_inode *ino);
-void tree_add_extent(struct tree_inode *ino, uint32_t lblk, uint32_t n, uint32_t dblk);
+void tree_add_extent(struct tree_inode *ino, struct tree_extent e);
+
+/* The index of the blob SHA, added if the tree has it not; "" always adds. -1 after fail(). */
+int64_t tree_blob(struct tree *t, const char *sha, uint64_t blocks);
+/* Those the tree knows, used or not; valid until the next tree_blob(). */
+struct tree_blob *tree_blobs(const struct tree *t, uint32_t *n);
 
 /* The children of DIR sorted by name as unsigned bytes; an array to free. */
 struct tree_dentry **tree_sorted(const struct tree_inode *dir);

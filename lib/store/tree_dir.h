@@ -8,6 +8,8 @@ struct tree {
 	struct tree_dentry **hash;
 	size_t entries, buckets; /* buckets: a power of two */
 	uint32_t layer;
+	struct tree_blob *blob;
+	uint32_t nblob;
 };
 
 struct tree_inode *tree_new_inode(mode_t mode);

@@ -53,15 +53,17 @@ static void take(struct import *im, const unsigned char *p, size_t n, int layer)
 int LLVMFuzzerTestOneInput(const unsigned char *p, size_t n)
 {
 	int data = memfd_create("data", MFD_CLOEXEC), meta = memfd_create("meta", MFD_CLOEXEC);
-	struct import im = {.tree = tree_new(), .data = import_data_open(data), .stage = -1};
+	struct import im = {.tree = tree_new()};
 	struct erofs_stats stats;
 	char sha[SHA_HEX + 1];
-	uint64_t blocks;
 
+	im.data = import_data_open(data, im.tree);
 	if (n)
 		take(&im, p + 1, n - 1, *p & 1);
-	if (!import_data_finish(im.data, im.tree, &blocks, sha))
-		erofs_write(meta, im.tree, blocks, sha, &stats);
+	if (!import_data_finish(im.data, sha)) {
+		erofs_write(meta, im.tree, &stats);
+		free(stats.dev);
+	}
 	import_data_close(im.data);
 	tree_free(im.tree);
 	close(data);

@@ -108,23 +108,25 @@ static void step(struct in *in, struct tree *t, struct import_data *d)
 int LLVMFuzzerTestOneInput(const unsigned char *p, size_t n)
 {
 	int data = memfd_create("data", MFD_CLOEXEC), meta = memfd_create("meta", MFD_CLOEXEC);
-	struct import_data *d = import_data_open(data);
 	struct tree *t = tree_new();
+	struct import_data *d = import_data_open(data, t);
 	struct in in = {p, n};
 	struct erofs_stats stats;
 	char sha[SHA_HEX + 1];
 	struct stat st;
-	uint64_t blocks;
+	uint32_t nblob;
 
 	for (int i = 0; in.n && i < 200; i++)
 		step(&in, t, d);
-	if (!import_data_finish(d, t, &blocks, sha)) {
-		if (fstat(data, &st) < 0 || (uint64_t)st.st_size != blocks * TREE_BLOCK)
+	if (!import_data_finish(d, sha)) {
+		if (fstat(data, &st) < 0 ||
+		    (uint64_t)st.st_size != tree_blobs(t, &nblob)->blocks * TREE_BLOCK)
 			abort();
-		if (!erofs_write(meta, t, blocks, sha, &stats) &&
+		if (!erofs_write(meta, t, &stats) &&
 		    (fstat(meta, &st) < 0 || (uint64_t)st.st_size != stats.bytes ||
 		     stats.bytes % TREE_BLOCK))
 			abort();
+		free(stats.dev);
 	}
 	import_data_close(d);
 	tree_free(t);

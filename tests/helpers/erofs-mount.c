@@ -1,4 +1,4 @@
-/* erofs-mount META DATA DIR: a layer at a directory, for tests that look into it. */
+/* erofs-mount DIR META [DATA]...: a layer at a directory, for tests that look into it. */
 #include <fcntl.h>
 
 #include "base/die.h"
@@ -10,10 +10,10 @@ int main(int argc, char **argv)
 	int fd;
 
 	die_init(argv[0]);
-	if (argc != 4)
-		dief(EX_SBX, "usage: erofs-mount META DATA DIR");
-	fd = erofs_mount(argv[1], argv[2]);
-	if (fd < 0 || mnt_move(fd, AT_FDCWD, argv[3]) < 0)
+	if (argc < 3)
+		dief(EX_SBX, "usage: erofs-mount DIR META [DATA]...");
+	fd = erofs_mount(argv[2], (const char *const *)argv + 3, (size_t)argc - 3);
+	if (fd < 0 || mnt_move(fd, AT_FDCWD, argv[1]) < 0)
 		die();
 	return 0;
 }

@@ -26,9 +26,8 @@ static void put(struct import_data *d, struct tree *t, const char *path, const c
 	import_data_end(d);
 }
 
-static struct tree *sample(struct import_data *d, int reversed)
+static void sample(struct tree *t, struct import_data *d, int reversed)
 {
-	struct tree *t = tree_new();
 	char name[32];
 
 	put(d, t, "first", "hello", 5);
@@ -39,18 +38,19 @@ static struct tree *sample(struct import_data *d, int reversed)
 	put(d, t, "second", "hello", 5);
 	tree_set_target(tree_add(t, "link", S_IFLNK | 0777), "first");
 	tree_set_xattr(tree_lookup(t, "first"), "user.x", "1", 1);
-	return t;
 }
 
 static struct made make(int reversed)
 {
 	struct made m = {.data = memfd_create("data", 0), .meta = memfd_create("meta", 0)};
-	struct import_data *d = import_data_open(m.data);
-	struct tree *t = sample(d, reversed);
+	struct tree *t = tree_new();
+	struct import_data *d = import_data_open(m.data, t);
 
-	if (import_data_finish(d, t, &m.blocks, m.sha) < 0 ||
-	    erofs_write(m.meta, t, m.blocks, m.sha, &m.stats) < 0)
+	sample(t, d, reversed);
+	if (import_data_finish(d, m.sha) < 0 || erofs_write(m.meta, t, &m.stats) < 0)
 		warn();
+	m.blocks = m.stats.ndev ? m.stats.dev->blocks : 0;
+	free(m.stats.dev);
 	import_data_close(d);
 	tree_free(t);
 	return m;
@@ -92,11 +92,11 @@ static void test_layer(void)
 static void test_holes(void)
 {
 	int fd = memfd_create("data", 0);
-	struct import_data *d = import_data_open(fd);
 	struct tree *t = tree_new();
+	struct import_data *d = import_data_open(fd, t);
 	struct tree_inode *ino = tree_add(t, "sparse", S_IFREG | 0644);
 	char sha[SHA_HEX + 1];
-	uint64_t blocks;
+	uint32_t n;
 
 	import_data_begin(d, ino, 1 << 20);
 	import_data_write(d, 10000, "x", 1);
@@ -107,8 +107,9 @@ static void test_holes(void)
 	is_num(ino->n, 2, "two pieces, two extents");
 	is_num(ino->ext[0].lblk, 2, "the first in its block");
 	is_num(ino->ext[1].lblk, 122, "the second in its own");
-	ok(!import_data_finish(d, t, &blocks, sha), "the data are finished");
-	is_num(blocks, 2, "and hold no holes");
+	ok(!import_data_finish(d, sha), "the data are finished");
+	is_num((long long)tree_blobs(t, &n)->blocks, 2, "and hold no holes");
+	is_str(tree_blobs(t, &n)->sha, sha, "the tree knows the blob by its name");
 	import_data_close(d);
 	tree_free(t);
 	close(fd);
@@ -119,18 +120,18 @@ static void test_replaced(void)
 {
 	static char big[5000], block[TREE_BLOCK];
 	int fd = memfd_create("data", 0);
-	struct import_data *d = import_data_open(fd);
 	struct tree *t = tree_new();
+	struct import_data *d = import_data_open(fd, t);
 	struct tree_inode *ino;
 	char sha[SHA_HEX + 1];
-	uint64_t blocks;
+	uint32_t n;
 
 	memset(big, 'a', sizeof(big));
 	put(d, t, "gone", big, sizeof(big));
 	put(d, t, "stays", "stays", 5);
 	put(d, t, "gone", "new", 3);
-	import_data_finish(d, t, &blocks, sha);
-	is_num(blocks, 2, "the replaced content is dropped");
+	import_data_finish(d, sha);
+	is_num((long long)tree_blobs(t, &n)->blocks, 2, "the replaced content is dropped");
 	ino = tree_lookup(t, "stays");
 	ok(pread(fd, block, sizeof(block), ino->ext->dblk * (off_t)TREE_BLOCK) == TREE_BLOCK &&
 		   !memcmp(block, "stays", 6),

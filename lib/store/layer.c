@@ -1,0 +1,115 @@
+#include "store/layer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/die.h"
+#include "base/kv.h"
+#include "store/image_dir.h"
+
+/* "SHA BLOCKS" */
+static int read_device(const char *val, struct tree_blob *b)
+{
+	char *end;
+
+	if (strlen(val) < TREE_SHA + 2 || val[TREE_SHA] != ' ')
+		return -1;
+	memcpy(b->sha, val, TREE_SHA);
+	b->sha[TREE_SHA] = 0;
+	errno = 0;
+	b->blocks = strtoull(val + TREE_SHA + 1, &end, 10);
+	return errno || *end || !image_digest_valid(b->sha) || b->blocks >= UINT32_MAX ? -1 : 0;
+}
+
+static int fill(struct layer *l, const struct kv *kv, const char *path)
+{
+	snprintf(l->meta, sizeof(l->meta), "%s", kv_str(kv, "meta_sha256", ""));
+	l->meta_bytes = kv_u64(kv, "meta_bytes", 0);
+	l->data_bytes = kv_u64(kv, "data_bytes", 0);
+	l->files = kv_u64(kv, "files", 0);
+	l->kind = xstrdup(kv_str(kv, "kind", ""));
+	l->source = xstrdup(kv_str(kv, "source", ""));
+	l->at = xstrdup(kv_str(kv, "at", ""));
+	l->depot = xstrdup(kv_str(kv, "depot", ""));
+	l->dev = xcalloc(kv->n + 1, sizeof(*l->dev));
+	for (size_t i = 0; i < kv->n; i++)
+		if (!strcmp(kv->pair[i].key, "device") &&
+		    (l->ndev == LAYER_DEVICES ||
+		     read_device(kv->pair[i].val, &l->dev[l->ndev++]) < 0))
+			return failx("%s:%d: bad device", path, kv->pair[i].line);
+	return image_digest_valid(l->meta) ? 0 : failx("%s: no meta_sha256", path);
+}
+
+int layer_load(const struct state *st, const char *digest, struct layer *l)
+{
+	char path[IMAGE_DIGEST + 32];
+	autokv kv = {0};
+
+	memset(l, 0, sizeof(*l));
+	if (!image_digest_valid(digest))
+		return failx("'%.80s' is no layer's digest", digest);
+	snprintf(path, sizeof(path), "img/layer/%s/info", digest);
+	if (kv_load(&kv, st->state, path) < 0)
+		return fail_more("layer '%.12s'", digest);
+	memcpy(l->digest, digest, IMAGE_DIGEST + 1);
+	if (!fill(l, &kv, path))
+		return 0;
+	layer_free(l);
+	return -1;
+}
+
+void layer_free(struct layer *l)
+{
+	free(l->dev);
+	free(l->kind);
+	free(l->source);
+	free(l->at);
+	free(l->depot);
+	memset(l, 0, sizeof(*l));
+}
+
+static void put_opt(struct buf *b, const char *key, const char *val)
+{
+	if (val && *val)
+		kv_put_file(b, key, val);
+}
+
+void layer_info(const struct layer *l, struct buf *b)
+{
+	kv_put_file(b, "meta_sha256", l->meta);
+	for (size_t i = 0; i < l->ndev; i++)
+		buf_fmt(b, "device = %s %llu\n", l->dev[i].sha,
+			(unsigned long long)l->dev[i].blocks);
+	buf_fmt(b, "meta_bytes = %llu\ndata_bytes = %llu\nfiles = %llu\n",
+		(unsigned long long)l->meta_bytes, (unsigned long long)l->data_bytes,
+		(unsigned long long)l->files);
+	put_opt(b, "kind", l->kind);
+	put_opt(b, "source", l->source);
+	put_opt(b, "at", l->at);
+	put_opt(b, "depot", l->depot);
+}
+
+char *layer_meta_path(const struct state *st, const struct layer *l)
+{
+	return xasprintf("%s/img/layer/%s/meta", st->conf.state, l->digest);
+}
+
+int layer_blob_here(const struct state *st, const struct layer *l, size_t i)
+{
+	char path[TREE_SHA + 16];
+
+	snprintf(path, sizeof(path), "img/data/%s", l->dev[i].sha);
+	return !faccessat(st->state, path, F_OK, 0);
+}
+
+char *layer_blob_path(const struct state *st, const struct layer *l, size_t i)
+{
+	int here = !*l->depot || layer_blob_here(st, l, i);
+
+	return xasprintf("%s/img/data/%s", here ? st->conf.state : l->depot, l->dev[i].sha);
+}

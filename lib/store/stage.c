@@ -1,0 +1,273 @@
+#include "store/stage.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/die.h"
+#include "base/fd.h"
+#include "base/kv.h"
+#include "base/num.h"
+#include "store/digest.h"
+#include "store/erofs_write.h"
+#include "store/image_dir.h"
+
+/* The lock on the directory itself tells a sweep that its maker lives. */
+int stage_open(struct stage *s, const struct state *st, int (*unmount)(const char *path))
+{
+	autofd lock = image_lock(st);
+
+	*s = (struct stage){.st = st, .unmount = unmount, .fd = -1};
+	if (lock < 0 || image_sweep(st) < 0 || image_collect(st, unmount) < 0)
+		return -1;
+	if (snprintf(s->path, sizeof(s->path), "%s/img/tmp/XXXXXX", st->conf.state) >= PATH_MAX)
+		return failx("the state directory's path is too long");
+	if (!mkdtemp(s->path))
+		return fail("cannot make a staging directory in '%s/img/tmp'", st->conf.state);
+	s->fd = fd_dir(AT_FDCWD, s->path, 0);
+	if (s->fd < 0)
+		return -1;
+	if (flock(s->fd, LOCK_EX) < 0)
+		return fail("cannot lock '%s'", s->path);
+	if (mkdirat(s->fd, "data", 0700) < 0 || mkdirat(s->fd, "layer", 0700) < 0)
+		return fail("cannot make directories in '%s'", s->path);
+	return 0;
+}
+
+int stage_close(struct stage *s, int r)
+{
+	autofree char *text = xstrdup(r < 0 ? fail_text() : "");
+	int code = fail_code();
+
+	if (s->fd < 0)
+		return r;
+	if (fd_rmtree(AT_FDCWD, s->path) < 0 && !r)
+		r = -1;
+	else if (r < 0)
+		fail_as(code, "%s", text);
+	fd_close(&s->fd);
+	return r;
+}
+
+static int create(int dir, const char *name)
+{
+	int fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	return fd < 0 ? fail("cannot make a staging file") : fd;
+}
+
+struct import_data *stage_data(struct stage *s, struct tree *t)
+{
+	int fd = create(s->fd, "data/new");
+	struct import_data *d = fd < 0 ? NULL : import_data_open(fd, t);
+
+	if (!d)
+		fd_close(&fd);
+	return d;
+}
+
+int stage_data_end(struct stage *s, struct import_data *d)
+{
+	char sha[SHA_HEX + 1], path[SHA_HEX + 16];
+	int r = import_data_finish(d, sha);
+	autofd fd = import_data_close(d);
+
+	if (r < 0)
+		return -1;
+	snprintf(path, sizeof(path), "img/data/%s", sha);
+	/* Known, or empty: no use in keeping it, or in waiting for the disk. */
+	if (!lseek(fd, 0, SEEK_END) || !faccessat(s->st->state, path, F_OK, 0))
+		return unlinkat(s->fd, "data/new", 0) < 0 ? fail("cannot remove 'data/new'") : 0;
+	if (fdatasync(fd) < 0)
+		return fail("cannot write the image's data to disk");
+	if (renameat(s->fd, "data/new", s->fd, path + strlen("img/")) < 0)
+		return fail("cannot name the image's data");
+	return 0;
+}
+
+static int hash_fd(int fd, char hex[SHA_HEX + 1])
+{
+	EVP_MD_CTX *sha = sha_new();
+	char piece[16384];
+	off_t at = 0;
+	ssize_t n;
+	int r;
+
+	while ((n = pread(fd, piece, sizeof(piece), at)) > 0) {
+		EVP_DigestUpdate(sha, piece, (size_t)n);
+		at += n;
+	}
+	r = n < 0 ? fail("cannot read back the metadata") : sha_end(sha, hex);
+	EVP_MD_CTX_free(sha);
+	return r;
+}
+
+int layer_digest(const struct layer *l, char hex[SHA_HEX + 1])
+{
+	autobuf b = BUF_INIT;
+
+	buf_fmt(&b, "%s\n", l->meta);
+	for (size_t i = 0; i < l->ndev; i++)
+		buf_fmt(&b, "%s\n", l->dev[i].sha);
+	return sha_hex(b.p, b.len, hex);
+}
+
+static int write_info(int dir, const struct layer *l)
+{
+	autobuf b = BUF_INIT;
+	autofd fd = create(dir, "info");
+
+	if (fd < 0)
+		return -1;
+	layer_info(l, &b);
+	if (fd_write_all(fd, b.p, b.len) < 0 || fdatasync(fd) < 0)
+		return fail("cannot write the layer's info");
+	return 0;
+}
+
+static void take_stats(struct layer *l, const struct erofs_stats *stats)
+{
+	l->dev = stats->dev;
+	l->ndev = stats->ndev;
+	l->meta_bytes = stats->bytes;
+	l->files = stats->inodes;
+	l->data_bytes = 0;
+	for (size_t i = 0; i < l->ndev; i++)
+		l->data_bytes += l->dev[i].blocks * TREE_BLOCK;
+}
+
+static int write_layer(struct stage *s, const struct tree *t, int dir, struct layer *l)
+{
+	autofd meta = create(dir, "meta");
+	struct erofs_stats stats = {0};
+	char known[IMAGE_DIGEST + 16];
+	int r = meta < 0 ? -1 : erofs_write(meta, t, &stats);
+
+	take_stats(l, &stats);
+	if (r < 0 || hash_fd(meta, l->meta) < 0 || layer_digest(l, l->digest) < 0)
+		return -1;
+	snprintf(known, sizeof(known), "img/layer/%s", l->digest);
+	if (!faccessat(s->st->state, known, F_OK, 0))
+		return 0;
+	if (fdatasync(meta) < 0)
+		return fail("cannot write the layer to disk");
+	return write_info(dir, l) < 0 || fsync(dir) < 0 ? -1 : 0;
+}
+
+int stage_layer(struct stage *s, const struct tree *t, struct layer *l)
+{
+	char path[IMAGE_DIGEST + 16];
+	autofd dir = fd_dir(s->fd, "new", 1);
+
+	if (dir < 0 || write_layer(s, t, dir, l) < 0)
+		return -1;
+	snprintf(path, sizeof(path), "layer/%s", l->digest);
+	if (!renameat(s->fd, "new", s->fd, path))
+		return 0;
+	/* The same layer twice in one image. */
+	return errno == EEXIST || errno == ENOTEMPTY ? fd_rmtree(s->fd, "new")
+						     : fail("cannot name the layer");
+}
+
+static void put_list(struct buf *b, const char *key, char **list)
+{
+	for (; list && *list; list++)
+		kv_put_file(b, key, *list);
+}
+
+static int sum_sizes(const struct state *st, struct image *img)
+{
+	img->size_bytes = 0;
+	for (size_t i = 0; i < img->nlayers; i++) {
+		autolayer l = {0};
+
+		if (layer_load(st, img->layer[i], &l) < 0)
+			return -1;
+		img->size_bytes += l.meta_bytes + l.data_bytes;
+	}
+	return 0;
+}
+
+static int write_record(const struct state *st, struct image *img)
+{
+	autobuf b = BUF_INIT;
+	char path[128];
+
+	if (sum_sizes(st, img) < 0)
+		return -1;
+	for (size_t i = 0; i < img->nlayers; i++)
+		kv_put_file(&b, "layer", img->layer[i]);
+	put_list(&b, "env", img->env);
+	put_list(&b, "entrypoint", img->entrypoint);
+	put_list(&b, "cmd", img->cmd);
+	if (img->workdir && *img->workdir)
+		kv_put_file(&b, "workdir", img->workdir);
+	if (img->user && *img->user)
+		kv_put_file(&b, "user", img->user);
+	buf_fmt(&b, "size_bytes = %llu\n", (unsigned long long)img->size_bytes);
+	if (sha_hex(b.p, b.len, img->digest) < 0)
+		return -1;
+	if (!img->created_ms)
+		img->created_ms = num_now_ms();
+	buf_fmt(&b, "created_ms = %llu\n", (unsigned long long)img->created_ms);
+	snprintf(path, sizeof(path), "img/image/%s", img->digest);
+	if (!faccessat(st->state, path, F_OK, 0))
+		return 0;
+	return fd_replace(st->state, path, b.p, b.len, 1);
+}
+
+/* Moves all of the stage's KIND ("data", "layer") to img/KIND; what is there already stays. */
+static int publish_kind(struct stage *s, const char *kind)
+{
+	autofree char *there = xasprintf("img/%s", kind);
+	autofd from = fd_dir(s->fd, kind, 0), to = fd_dir(s->st->state, there, 0);
+	DIR *d = from < 0 || to < 0 ? NULL : fdopendir(dup(from));
+	struct dirent *e;
+	int r = 0;
+
+	if (!d)
+		return fail("cannot publish what was staged in '%s'", s->path);
+	while (!r && (e = readdir(d)))
+		if (e->d_name[0] != '.' && faccessat(to, e->d_name, F_OK, 0) < 0 &&
+		    renameat(from, e->d_name, to, e->d_name) < 0)
+			r = fail("cannot publish '%s/%s'", there, e->d_name);
+	closedir(d);
+	return r || fsync(to) < 0 ? fail("cannot write '%s' to disk", there) : 0;
+}
+
+static int publish_locked(struct stage *s, struct image *img, const char *ref)
+{
+	char name[IMAGE_NAME + 1], tag[IMAGE_TAG + 1];
+	autofd dir = fd_dir(s->st->state, "img/image", 0);
+
+	if (dir < 0 || publish_kind(s, "data") < 0 || publish_kind(s, "layer") < 0 ||
+	    write_record(s->st, img) < 0)
+		return -1;
+	if (fsync(dir) < 0)
+		return fail("cannot write 'img/image' to disk");
+	if (!ref)
+		return image_set_name(s->st, NULL, NULL, img->digest);
+	return image_split(ref, name, tag) < 0 ? -1 : image_set_name(s->st, name, tag, img->digest);
+}
+
+int stage_publish(struct stage *s, struct image *img, const char *ref)
+{
+	autofd lock = image_lock(s->st);
+
+	if (lock < 0)
+		return -1;
+	if (!publish_locked(s, img, ref))
+		return 0;
+	/* What was published half-way has no name: out with it, and keep the first message. */
+	autofree char *text = xstrdup(fail_text());
+
+	image_collect(s->st, s->unmount);
+	return failx("%s", text);
+}

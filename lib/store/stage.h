@@ -1,0 +1,43 @@
+/*
+ * Making layers and images: everything is built in img/tmp/XXXXXX under a lock and published by
+ * rename, so a crash leaves only that directory, which the next stage or removal clears. What is
+ * published is complete and on disk.
+ */
+#ifndef STORE_STAGE_H
+#define STORE_STAGE_H
+#include <limits.h>
+
+#include "store/image.h"
+#include "store/import_data.h"
+#include "store/layer.h"
+
+struct stage {
+	const struct state *st;
+	int (*unmount)(const char *path); /* as image_gc takes it */
+	int fd;				  /* the directory, locked */
+	char path[PATH_MAX];
+};
+
+/* Clears what dead ones left and makes a new one. -1 after fail(). */
+int stage_open(struct stage *s, const struct state *st, int (*unmount)(const char *path));
+/* Removes it. R is the result so far, to be handed on: with R < 0 the message is kept. */
+int stage_close(struct stage *s, int r);
+
+/* A new file of data for the tree T: an open import_data. NULL after fail(). */
+struct import_data *stage_data(struct stage *s, struct tree *t);
+/* Finishes it: the file gets its name, and the tree's blob too. D is closed in any case. */
+int stage_data_end(struct stage *s, struct import_data *d);
+
+/*
+ * Writes T as a layer into the stage. L has kind, source, at and depot already; the rest is filled
+ * in. The layer may be known: then what is staged is dropped when it is published.
+ */
+int stage_layer(struct stage *s, const struct tree *t, struct layer *l);
+
+/*
+ * Publishes what was staged, blobs first, then layers, and last an image of IMG's layers (its
+ * digests; size_bytes is reckoned from their infos), named REF unless that is NULL. The image's digest
+ * comes back in img->digest. An image without a name is kept until it is removed by its digest.
+ */
+int stage_publish(struct stage *s, struct image *img, const char *ref);
+#endif
