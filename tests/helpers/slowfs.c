@@ -261,17 +261,22 @@ static int opened(int fd, const char *path, struct fuse_file_info *fi)
 	return 0;
 }
 
+/* The kernel gives each write its place, appended or not; our buffers are not aligned. */
+static int flags_of(const struct fuse_file_info *fi)
+{
+	return (fi->flags & ~(O_APPEND | O_DIRECT)) | O_CLOEXEC;
+}
+
 static int fs_create(const char *path, mode_t mode, struct fuse_file_info *fi)
 {
 	gate();
-	return opened(openat(root, rel(path), fi->flags | O_CREAT | O_CLOEXEC, mode), path, fi);
+	return opened(openat(root, rel(path), flags_of(fi) | O_CREAT, mode), path, fi);
 }
 
-/* O_APPEND is the kernel's to do: it gives each write its place. */
 static int fs_open(const char *path, struct fuse_file_info *fi)
 {
 	gate();
-	return opened(openat(root, rel(path), (fi->flags & ~O_APPEND) | O_CLOEXEC), path, fi);
+	return opened(openat(root, rel(path), flags_of(fi)), path, fi);
 }
 
 static int fs_release(const char *path, struct fuse_file_info *fi)
