@@ -22,7 +22,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fuse.h>
+#include <fuse3/fuse.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <search.h>
