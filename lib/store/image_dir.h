@@ -3,6 +3,7 @@
 #define STORE_IMAGE_DIR_H
 #include <dirent.h>
 
+#include "base/buf.h"
 #include "store/image.h"
 
 enum { IMAGE_PATH = 768 };
@@ -11,6 +12,12 @@ enum { IMAGE_PATH = 768 };
 int image_digest_valid(const char *s);
 int image_load_digest(const struct state *st, const char *digest, struct image *img);
 int image_resolve(const struct state *st, const char *ref, char digest[IMAGE_DIGEST + 1]);
+
+/*
+ * The text of a record, of an image whose size_bytes is known. Sets its digest, which covers all but
+ * created_ms, and created_ms unless it has one.
+ */
+int image_record(struct image *img, struct buf *b);
 
 /* Paths below the state directory. TAG may be NULL: the directory of all tags. */
 int image_name_path(const char *name, const char *tag, char path[IMAGE_PATH]);

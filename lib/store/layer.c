@@ -79,7 +79,7 @@ static void put_opt(struct buf *b, const char *key, const char *val)
 		kv_put_file(b, key, val);
 }
 
-void layer_info(const struct layer *l, struct buf *b)
+void layer_info_plain(const struct layer *l, struct buf *b)
 {
 	kv_put_file(b, "meta_sha256", l->meta);
 	for (size_t i = 0; i < l->ndev; i++)
@@ -91,6 +91,11 @@ void layer_info(const struct layer *l, struct buf *b)
 	put_opt(b, "kind", l->kind);
 	put_opt(b, "source", l->source);
 	put_opt(b, "at", l->at);
+}
+
+void layer_info(const struct layer *l, struct buf *b)
+{
+	layer_info_plain(l, b);
 	put_opt(b, "depot", l->depot);
 }
 

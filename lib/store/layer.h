@@ -40,6 +40,7 @@ void layer_free(struct layer *l);
 int layer_digest(const struct layer *l, char hex[TREE_SHA + 1]); /* reckoned; -1 after fail() */
 /* The text of an info file. */
 void layer_info(const struct layer *l, struct buf *b);
+void layer_info_plain(const struct layer *l, struct buf *b); /* without "depot" */
 
 /* The absolute path of the metadata, and of device I: here if it is here, else in the depot. To free.
  */

@@ -161,19 +161,35 @@ static int write_layer(struct stage *s, const struct tree *t, int dir, struct la
 	return write_info(dir, l) < 0 || fsync(dir) < 0 ? -1 : 0;
 }
 
-int stage_layer(struct stage *s, const struct tree *t, struct layer *l)
+static int name_layer(struct stage *s, const struct layer *l)
 {
 	char path[IMAGE_DIGEST + 16];
-	autofd dir = fd_dir(s->fd, "new", 1);
 
-	if (dir < 0 || write_layer(s, t, dir, l) < 0)
-		return -1;
 	snprintf(path, sizeof(path), "layer/%s", l->digest);
 	if (!renameat(s->fd, "new", s->fd, path))
 		return 0;
 	/* The same layer twice in one image. */
 	return errno == EEXIST || errno == ENOTEMPTY ? fd_rmtree(s->fd, "new")
 						     : fail("cannot name the layer");
+}
+
+int stage_layer(struct stage *s, const struct tree *t, struct layer *l)
+{
+	autofd dir = fd_dir(s->fd, "new", 1);
+
+	return dir < 0 || write_layer(s, t, dir, l) < 0 ? -1 : name_layer(s, l);
+}
+
+int stage_copy_layer(struct stage *s, const struct layer *l,
+		     int (*copy)(void *arg, const struct layer *l, int meta), void *arg)
+{
+	autofd dir = fd_dir(s->fd, "new", 1), meta = dir < 0 ? -1 : create(dir, "meta");
+
+	if (meta < 0 || copy(arg, l, meta) < 0)
+		return -1;
+	if (fdatasync(meta) < 0)
+		return fail("cannot write the layer to disk");
+	return write_info(dir, l) < 0 || fsync(dir) < 0 ? -1 : name_layer(s, l);
 }
 
 static void put_list(struct buf *b, const char *key, char **list)
@@ -195,28 +211,33 @@ static int sum_sizes(const struct state *st, struct image *img)
 	return 0;
 }
 
+int image_record(struct image *img, struct buf *b)
+{
+	for (size_t i = 0; i < img->nlayers; i++)
+		kv_put_file(b, "layer", img->layer[i]);
+	put_list(b, "env", img->env);
+	put_list(b, "entrypoint", img->entrypoint);
+	put_list(b, "cmd", img->cmd);
+	if (img->workdir && *img->workdir)
+		kv_put_file(b, "workdir", img->workdir);
+	if (img->user && *img->user)
+		kv_put_file(b, "user", img->user);
+	buf_fmt(b, "size_bytes = %llu\n", (unsigned long long)img->size_bytes);
+	if (sha_hex(b->p, b->len, img->digest) < 0)
+		return -1;
+	if (!img->created_ms)
+		img->created_ms = num_now_ms();
+	buf_fmt(b, "created_ms = %llu\n", (unsigned long long)img->created_ms);
+	return 0;
+}
+
 static int write_record(const struct state *st, struct image *img)
 {
 	autobuf b = BUF_INIT;
 	char path[128];
 
-	if (sum_sizes(st, img) < 0)
+	if (sum_sizes(st, img) < 0 || image_record(img, &b) < 0)
 		return -1;
-	for (size_t i = 0; i < img->nlayers; i++)
-		kv_put_file(&b, "layer", img->layer[i]);
-	put_list(&b, "env", img->env);
-	put_list(&b, "entrypoint", img->entrypoint);
-	put_list(&b, "cmd", img->cmd);
-	if (img->workdir && *img->workdir)
-		kv_put_file(&b, "workdir", img->workdir);
-	if (img->user && *img->user)
-		kv_put_file(&b, "user", img->user);
-	buf_fmt(&b, "size_bytes = %llu\n", (unsigned long long)img->size_bytes);
-	if (sha_hex(b.p, b.len, img->digest) < 0)
-		return -1;
-	if (!img->created_ms)
-		img->created_ms = num_now_ms();
-	buf_fmt(&b, "created_ms = %llu\n", (unsigned long long)img->created_ms);
 	snprintf(path, sizeof(path), "img/image/%s", img->digest);
 	if (!faccessat(st->state, path, F_OK, 0))
 		return 0;

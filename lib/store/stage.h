@@ -34,6 +34,10 @@ int stage_data_end(struct stage *s, struct import_data *d);
  */
 int stage_layer(struct stage *s, const struct tree *t, struct layer *l);
 
+/* A layer whose metadata COPY writes to the empty file META, and verifies; L is all of it. */
+int stage_copy_layer(struct stage *s, const struct layer *l,
+		     int (*copy)(void *arg, const struct layer *l, int meta), void *arg);
+
 /*
  * Publishes what was staged, blobs first, then layers, and last an image of IMG's layers (its
  * digests; size_bytes is reckoned from their infos), named REF unless that is NULL. The image's digest

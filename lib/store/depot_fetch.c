@@ -1,0 +1,155 @@
+/*
+ * From a depot onto a node. What the depot says of itself is not believed: every digest is reckoned
+ * again from what was read, and metadata are looked through before the kernel sees them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/die.h"
+#include "base/fd.h"
+#include "store/depot_dir.h"
+#include "store/erofs_read.h"
+#include "store/image_dir.h"
+#include "store/stage.h"
+#include "store/verify.h"
+
+enum { META_MAX = 1 << 30 };
+
+/* The record under its own name. */
+static int load_record(const struct depot_job *job, struct image *img)
+{
+	char want[IMAGE_DIGEST + 1];
+	autobuf b = BUF_INIT;
+
+	if (image_load(job->depot, job->ref, img) < 0)
+		return fail_more("depot '%s'", job->depot->conf.state);
+	memcpy(want, img->digest, sizeof(want));
+	if (!image_record(img, &b) && !strcmp(want, img->digest))
+		return 0;
+	image_free(img);
+	return failx("depot '%s': the record of image '%.12s' is damaged", job->depot->conf.state,
+		     want);
+}
+
+static int copy_meta(void *arg, const struct layer *l, int meta)
+{
+	const struct depot_job *job = arg;
+	autofree char *path = layer_meta_path(job->depot, l);
+	struct tree *t;
+
+	if (depot_copy_path(path, meta, l->meta_bytes, l->meta, "metadata") < 0)
+		return -1;
+	t = erofs_read(meta, l->dev, l->ndev);
+	if (!t)
+		return fail_more("metadata '%s'", path);
+	tree_free(t);
+	return 0;
+}
+
+static int all_here(const struct state *st, const struct layer *l)
+{
+	for (size_t i = 0; i < l->ndev; i++)
+		if (!layer_blob_here(st, l, i))
+			return 0;
+	return 1;
+}
+
+/* A layer that is known and lacks data here gets them from this depot from now on. */
+static int move_to(const struct depot_job *job, struct layer *l)
+{
+	char path[IMAGE_DIGEST + 24];
+	autobuf b = BUF_INIT;
+
+	if (!strcmp(l->depot, job->depot->conf.state) || all_here(job->st, l))
+		return 0;
+	free(l->depot);
+	l->depot = xstrdup(job->depot->conf.state);
+	layer_info(l, &b);
+	snprintf(path, sizeof(path), "img/layer/%s/info", l->digest);
+	return fd_replace(job->st->state, path, b.p, b.len, 1);
+}
+
+static int fetch_new(struct depot_job *job, struct stage *s, struct layer *l)
+{
+	char own[IMAGE_DIGEST + 1];
+
+	if (layer_digest(l, own) < 0 || strcmp(own, l->digest) != 0)
+		return failx("its info is damaged or is another's");
+	if (l->meta_bytes > META_MAX)
+		return failx("%llu bytes of metadata are too many",
+			     (unsigned long long)l->meta_bytes);
+	free(l->depot);
+	l->depot = xstrdup(job->depot->conf.state);
+	if (all_here(job->st, l))
+		*l->depot = 0;
+	return stage_copy_layer(s, l, copy_meta, job);
+}
+
+static int fetch_layer(struct depot_job *job, struct stage *s, const char *digest, uint64_t *bytes)
+{
+	autolayer l = {0};
+
+	if (!layer_load(job->st, digest, &l)) {
+		*bytes += l.meta_bytes + l.data_bytes;
+		return move_to(job, &l);
+	}
+	if (errno != ENOENT)
+		return -1;
+	if (layer_load(job->depot, digest, &l) < 0)
+		return fail_more("depot '%s'", job->depot->conf.state);
+	*bytes += l.meta_bytes + l.data_bytes;
+	if (fetch_new(job, s, &l) < 0)
+		return fail_more("depot '%s': layer '%.12s'", job->depot->conf.state, digest);
+	return 0;
+}
+
+/* The name it is to have here: NULL if REF is a digest and none was asked for. */
+static int name_of(const struct depot_job *job, const char **name)
+{
+	char one[IMAGE_NAME + 1], tag[IMAGE_TAG + 1], path[IMAGE_PATH], digest[IMAGE_DIGEST + 1];
+
+	*name = job->name;
+	if (job->name)
+		return image_split(job->name, one, tag);
+	if (!image_split(job->ref, one, tag) && !image_name_path(one, tag, path) &&
+	    image_read_name(job->depot, path, digest) == 1)
+		*name = job->ref;
+	return 0;
+}
+
+static int fetch_all(struct depot_job *job, struct stage *s, struct image *img)
+{
+	const char *name;
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < img->nlayers; i++)
+		if (fetch_layer(job, s, img->layer[i], &bytes) < 0)
+			return -1;
+	/* The digest covers the size, which is reckoned anew when the record is written. */
+	if (bytes != img->size_bytes)
+		return failx("depot '%s': the sizes of image '%.12s' are wrong",
+			     job->depot->conf.state, img->digest);
+	if (name_of(job, &name) < 0 || stage_publish(s, img, name) < 0)
+		return -1;
+	memcpy(job->digest, img->digest, IMAGE_DIGEST + 1);
+	return 0;
+}
+
+int depot_fetch(struct depot_job *job)
+{
+	struct stage s = {.fd = -1};
+	struct image img;
+	int r;
+
+	if (load_record(job, &img) < 0)
+		return -1;
+	r = stage_open(&s, job->st, job->unmount) < 0 ? -1 : fetch_all(job, &s, &img);
+	image_free(&img);
+	return stage_close(&s, r);
+}

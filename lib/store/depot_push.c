@@ -1,0 +1,223 @@
+/* From a node into a depot: data, layers, the record, and last the name. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/die.h"
+#include "base/fd.h"
+#include "store/depot_dir.h"
+#include "store/depot_index.h"
+#include "store/image_dir.h"
+
+struct push {
+	struct depot_job *job;
+	struct depot_tmp tmp;
+};
+
+static int push_blob(struct push *p, const struct layer *l, size_t i)
+{
+	const struct tree_blob *b = &l->dev[i];
+	autofree char *from = layer_blob_path(p->job->st, l, i);
+	uint64_t bytes = b->blocks * TREE_BLOCK;
+	char to[TREE_SHA + 16];
+	autofd fd = -1;
+
+	if (depot_has_blob(p->job->depot, b)) {
+		p->job->shared += bytes;
+		return 0;
+	}
+	fd = depot_create(p->tmp.fd, "data");
+	if (fd < 0 || depot_copy_path(from, fd, bytes, b->sha, "data") < 0 ||
+	    depot_sync(fd, "data") < 0)
+		return fail_more("layer '%.12s'", l->digest);
+	snprintf(to, sizeof(to), "img/data/%s", b->sha);
+	p->job->copied += bytes;
+	return depot_publish(&p->tmp, "data", to);
+}
+
+/* The metadata from META (a path), the info from L. */
+static int push_layer_files(struct push *p, const struct layer *l, const char *meta)
+{
+	char to[IMAGE_DIGEST + 16];
+	autobuf b = BUF_INIT;
+	autofd dir = -1, copy = -1, info = -1;
+
+	if (mkdirat(p->tmp.fd, "layer", 0755) < 0)
+		return fail("cannot make a directory in '%s'", p->tmp.path);
+	dir = fd_dir(p->tmp.fd, "layer", 0);
+	copy = dir < 0 ? -1 : depot_create(dir, "meta");
+	info = copy < 0 ? -1 : depot_create(dir, "info");
+	if (info < 0 || depot_copy_path(meta, copy, l->meta_bytes, l->meta, "metadata") < 0)
+		return fail_more("layer '%.12s'", l->digest);
+	layer_info_plain(l, &b);
+	if (fd_write_all(info, b.p, b.len) < 0)
+		return fail("cannot write the layer's info");
+	if (depot_sync(copy, "metadata") < 0 || depot_sync(info, "the layer's info") < 0)
+		return -1;
+	snprintf(to, sizeof(to), "img/layer/%s", l->digest);
+	return depot_publish(&p->tmp, "layer", to);
+}
+
+static int blobs_there(const struct push *p, const struct layer *l)
+{
+	for (size_t i = 0; i < l->ndev; i++)
+		if (!depot_has_blob(p->job->depot, &l->dev[i]))
+			return 0;
+	return 1;
+}
+
+/* A layer that is there, with all its data. */
+static int layer_there(const struct push *p, const char *digest)
+{
+	autolayer l = {0};
+
+	return depot_has_layer(p->job->depot, digest) &&
+	       !layer_load(p->job->depot, digest, &l) && blobs_there(p, &l);
+}
+
+/* What became of the layer when it was pushed before, by any node. 1 known, 0 not. */
+static int pushed_as(const struct push *p, const char *digest, char as[IMAGE_DIGEST + 1])
+{
+	char path[IMAGE_DIGEST + 16];
+	autobuf b = BUF_INIT;
+
+	snprintf(path, sizeof(path), "img/from/%s", digest);
+	if (fd_read_file(p->job->depot->state, path, IMAGE_DIGEST + 1, &b) < 0)
+		return 0;
+	if (b.len && b.p[b.len - 1] == '\n')
+		b.p[--b.len] = 0;
+	if (!image_digest_valid(buf_cstr(&b)))
+		return 0;
+	memcpy(as, b.p, IMAGE_DIGEST + 1);
+	return layer_there(p, as);
+}
+
+static int push_as_is(struct push *p, const struct layer *l)
+{
+	autofree char *meta = layer_meta_path(p->job->st, l);
+
+	for (size_t i = 0; i < l->ndev; i++)
+		if (push_blob(p, l, i) < 0 ||
+		    depot_index_layer(&p->tmp, p->job->st, l, l->dev[i].sha) < 0)
+			return -1;
+	return layer_there(p, l->digest) ? 0 : push_layer_files(p, l, meta);
+}
+
+static int push_shared(struct push *p, const struct layer *l, char digest[IMAGE_DIGEST + 1])
+{
+	autofree char *meta = xasprintf("%s/meta", p->tmp.path);
+	char from[IMAGE_DIGEST + 16], line[IMAGE_DIGEST + 2];
+	autolayer out = {0};
+	int r = depot_share(&p->tmp, p->job->st, l, &out, &p->job->copied, &p->job->shared);
+
+	if (r <= 0)
+		return r;
+	if (push_layer_files(p, &out, meta) < 0 || unlinkat(p->tmp.fd, "meta", 0) < 0)
+		return -1;
+	snprintf(from, sizeof(from), "img/from/%s", l->digest);
+	snprintf(line, sizeof(line), "%s\n", out.digest);
+	memcpy(digest, out.digest, IMAGE_DIGEST + 1);
+	return depot_put(&p->tmp, from, line, strlen(line)) < 0 ? -1 : 1;
+}
+
+/* LAYER is its digest here, and becomes the one there. */
+static int push_layer(struct push *p, char layer[IMAGE_DIGEST + 1])
+{
+	char own[IMAGE_DIGEST + 1], as[IMAGE_DIGEST + 1];
+	autolayer l = {0};
+	int r = 0;
+
+	if (layer_load(p->job->st, layer, &l) < 0)
+		return -1;
+	if (layer_digest(&l, own) < 0 || strcmp(own, layer) != 0)
+		return failx("layer '%.12s': its info is damaged", layer);
+	if (layer_there(p, layer))
+		return 0;
+	if (!p->job->plain && pushed_as(p, layer, as)) {
+		memcpy(layer, as, sizeof(as));
+		return 0;
+	}
+	if (!p->job->plain)
+		r = push_shared(p, &l, layer);
+	return r ? (r < 0 ? -1 : 0) : push_as_is(p, &l);
+}
+
+static int sum_sizes(const struct state *depot, struct image *img)
+{
+	img->size_bytes = 0;
+	for (size_t i = 0; i < img->nlayers; i++) {
+		autolayer l = {0};
+
+		if (layer_load(depot, img->layer[i], &l) < 0)
+			return -1;
+		img->size_bytes += l.meta_bytes + l.data_bytes;
+	}
+	return 0;
+}
+
+static int push_record(struct push *p, struct image *img)
+{
+	char path[IMAGE_DIGEST + 16];
+	autobuf b = BUF_INIT;
+
+	if (sum_sizes(p->job->depot, img) < 0 || image_record(img, &b) < 0)
+		return -1;
+	memcpy(p->job->digest, img->digest, IMAGE_DIGEST + 1);
+	snprintf(path, sizeof(path), "img/image/%s", img->digest);
+	return faccessat(p->job->depot->state, path, F_OK, 0) ? depot_put(&p->tmp, path, b.p, b.len)
+							      : 0;
+}
+
+/* Its name here, if REF is one and no other was asked for: 1; 0: it is a digest. */
+static int has_name(const struct depot_job *job, char name[IMAGE_NAME + 1], char tag[IMAGE_TAG + 1])
+{
+	char path[IMAGE_PATH], digest[IMAGE_DIGEST + 1];
+
+	if (job->name)
+		return image_split(job->name, name, tag) < 0 ? -1 : 1;
+	return !image_split(job->ref, name, tag) && !image_name_path(name, tag, path) &&
+	       image_read_name(job->st, path, digest) == 1;
+}
+
+static int push_name(struct push *p)
+{
+	char name[IMAGE_NAME + 1], tag[IMAGE_TAG + 1], dir[IMAGE_PATH], path[IMAGE_PATH];
+	char text[IMAGE_DIGEST + 2];
+	int named = has_name(p->job, name, tag);
+
+	if (named < 0 || image_name_path(named ? name : IMAGE_NONE, NULL, dir) < 0 ||
+	    image_name_path(named ? name : IMAGE_NONE, named ? tag : p->job->digest, path) < 0)
+		return -1;
+	if (mkdirat(p->job->depot->state, dir, 0755) < 0 && errno != EEXIST)
+		return fail("cannot make directory '%s/%s'", p->job->depot->conf.state, dir);
+	snprintf(text, sizeof(text), "%s\n", p->job->digest);
+	return depot_put(&p->tmp, path, text, strlen(text));
+}
+
+static int push_all(struct push *p, struct image *img)
+{
+	for (size_t i = 0; i < img->nlayers; i++)
+		if (push_layer(p, img->layer[i]) < 0)
+			return -1;
+	return push_record(p, img) < 0 ? -1 : push_name(p);
+}
+
+int depot_push(struct depot_job *job)
+{
+	/* No layer goes meanwhile. */
+	autofd hold = image_hold(job->st);
+	struct push p = {.job = job, .tmp = {.fd = -1}};
+	struct image img;
+	int r;
+
+	if (hold < 0 || image_load(job->st, job->ref, &img) < 0)
+		return -1;
+	r = depot_tmp_open(&p.tmp, job->depot) < 0 ? -1 : push_all(&p, &img);
+	image_free(&img);
+	return depot_tmp_close(&p.tmp, r);
+}

@@ -1,0 +1,137 @@
+#include "store/verify.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/die.h"
+#include "base/fd.h"
+#include "store/cache.h"
+#include "store/depot_dir.h"
+#include "store/image_dir.h"
+
+static int load(const struct state *st, const char *digest, struct layer *l)
+{
+	char own[IMAGE_DIGEST + 1];
+
+	if (layer_load(st, digest, l) < 0)
+		return -1;
+	if (layer_digest(l, own) < 0)
+		return -1;
+	return strcmp(own, digest) ? failx("info of layer '%s' is damaged", digest) : 0;
+}
+
+static int check_meta(const struct layer *l, const char *path)
+{
+	if (depot_copy_path(path, -1, l->meta_bytes, l->meta, "metadata") < 0)
+		return fail_more("layer '%s'", l->digest);
+	return 0;
+}
+
+/* The derived metadata of a layer with cached pieces, if it has any. */
+static int check_derived(const struct state *st, const char *digest)
+{
+	autofree char *path = cache_meta_path(st, digest);
+	autolayer l = {0};
+
+	if (cache_load(st, digest, &l) < 0)
+		return errno == ENOENT ? 0 : -1;
+	return check_meta(&l, path);
+}
+
+int verify_meta(const struct state *st, const char *digest)
+{
+	autofree char *path = NULL;
+	autolayer l = {0};
+
+	if (load(st, digest, &l) < 0)
+		return -1;
+	path = layer_meta_path(st, &l);
+	return check_meta(&l, path) < 0 ? -1 : check_derived(st, digest);
+}
+
+struct seen {
+	char sha[TREE_SHA + 1];
+	int bad;
+};
+
+struct verify {
+	const struct state *st;
+	void (*bad)(void);
+	struct seen *seen;
+	size_t n;
+	int any;
+};
+
+struct verify *verify_open(const struct state *st, void (*bad)(void))
+{
+	struct verify *v = xcalloc(1, sizeof(*v));
+
+	v->st = st;
+	v->bad = bad;
+	return v;
+}
+
+int verify_close(struct verify *v)
+{
+	int any = v->any;
+
+	free(v->seen);
+	free(v);
+	return any;
+}
+
+static int damaged(struct verify *v)
+{
+	v->bad();
+	v->any = 1;
+	return 1;
+}
+
+static int verify_blob(struct verify *v, const struct layer *l, size_t i)
+{
+	autofree char *path = layer_blob_path(v->st, l, i);
+	size_t k = 0;
+
+	while (k < v->n && strcmp(v->seen[k].sha, l->dev[i].sha) != 0)
+		k++;
+	if (k == v->n) {
+		if (!(v->n & (v->n - 1)))
+			v->seen =
+				xrealloc(v->seen, (v->n ? v->n * 2 : 1) * sizeof(*v->seen));
+		memcpy(v->seen[v->n].sha, l->dev[i].sha, TREE_SHA + 1);
+		v->seen[v->n++].bad = depot_copy_path(path, -1, l->dev[i].blocks * TREE_BLOCK,
+						      l->dev[i].sha, "data") < 0;
+	} else if (v->seen[k].bad) {
+		failx("data '%s' is damaged", path);
+	}
+	if (!v->seen[k].bad)
+		return 0;
+	fail_more("layer '%s'", l->digest);
+	return damaged(v);
+}
+
+int verify_layer(struct verify *v, const char *digest)
+{
+	autolayer l = {0}, derived = {0};
+	int bad = 0;
+
+	if (load(v->st, digest, &l) < 0) {
+		fail_more("layer '%s'", digest);
+		return damaged(v);
+	}
+	if (verify_meta(v->st, digest) < 0)
+		bad = damaged(v);
+	for (size_t i = 0; i < l.ndev; i++)
+		bad |= verify_blob(v, &l, i);
+	if (cache_load(v->st, digest, &derived) < 0)
+		return bad;
+	for (size_t i = 0; i < derived.ndev; i++)
+		bad |= verify_blob(v, &derived, i);
+	return bad;
+}
