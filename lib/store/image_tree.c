@@ -70,6 +70,7 @@ void image_tree_close(struct image_tree *it)
 	for (size_t i = 0; i < it->n; i++)
 		layer_free(&it->layer[i]);
 	free(it->layer);
+	free(it->piece);
 	tree_free(it->tree);
 	*it = (struct image_tree){0};
 }
@@ -200,10 +201,13 @@ static size_t known_same(struct image_tree *a, const struct tree_inode *x, struc
 int image_tree_same(struct image_tree *a, const struct tree_inode *x, struct image_tree *b,
 		    const struct tree_inode *y)
 {
-	autofree char *p = xmalloc(PIECE);
-	autofree char *q = xmalloc(PIECE);
 	uint64_t off = 0;
+	char *p, *q;
 
+	a->piece = a->piece ? a->piece : xmalloc(PIECE);
+	b->piece = b->piece ? b->piece : xmalloc(PIECE);
+	p = a->piece;
+	q = b->piece;
 	if (x->size != y->size)
 		return 0;
 	while (off < x->size) {

@@ -19,6 +19,7 @@ struct image_tree {
 		char sha[TREE_SHA + 1];
 		int fd;
 	} open[IMAGE_TREE_FDS]; /* blobs that were read last */
+	char *piece;		/* room to compare in; NULL before */
 };
 
 /* One layer's metadata, whiteouts and all. NULL after fail(). */
@@ -38,7 +39,7 @@ void image_tree_close(struct image_tree *it);
  */
 ssize_t image_tree_read(struct image_tree *it, const struct tree *t, const struct tree_inode *ino,
 			uint64_t off, void *p, size_t n);
-/* 1 if two files hold the same bytes, 0 if not, -1 after fail(). */
+/* 1 if two files of different images hold the same bytes, 0 if not, -1 after fail(). */
 int image_tree_same(struct image_tree *a, const struct tree_inode *x, struct image_tree *b,
 		    const struct tree_inode *y);
 #endif
