@@ -14,17 +14,21 @@
 #include "base/opt.h"
 #include "base/rec.h"
 #include "kern/mnt.h"
+#include "box/probe.h"
+#include "store/depot.h"
 #include "store/image.h"
 #include "store/import.h"
 #include "store/layer.h"
 
 static const char *name;
+static const char *depot;
 static int quiet;
 static struct rec_opts recs;
 
 static const struct opt opts[] = {
 	{0, "name", "NAME[:TAG]", OPT_STR, &name, "import: the image's name (tag: latest)"},
 	{'q', "quiet", NULL, OPT_FLAG, &quiet, "import: no progress bar and no notes"},
+	{0, "depot", "DIR", OPT_STR, &depot, "ls, show: of this depot, not of the node"},
 	REC_OPTIONS(recs),
 	{0},
 };
@@ -40,6 +44,11 @@ static const struct opt_verb verbs[] = {
 	{"diff", "what differs between two images"},
 	{"export", "an image becomes an OCI layout or a docker archive"},
 	{"collapse", "merge the layers of an image into one, without copying data"},
+	{"push", "copy an image into a depot"},
+	{"fetch", "bring an image from a depot, its data to be read on demand"},
+	{"verify", "compare layers with their digests"},
+	{"cache", "copy a fetched image's data onto this node"},
+	{"trace", "list what a box made with --trace has read"},
 	{0},
 };
 
@@ -295,6 +304,18 @@ static void run_program(char **argv)
 	argv[1] = (char *)verb;
 }
 
+static void open_state(size_t verb)
+{
+	struct conf conf;
+
+	if (depot && verbs[verb].name[0] != 'l' && verbs[verb].name[0] != 's')
+		opt_misuse("--depot goes with ls and show");
+	if (!depot ? state_open(&st, 1) < 0
+		   : conf_load(&conf) < 0 || probe_depot(&conf, depot) < 0 ||
+			     depot_open(&st, &conf, depot, 0) < 0)
+		die();
+}
+
 int main(int argc, char **argv)
 {
 	static int (*const run[])(int argc, char **argv) = {verb_import, verb_ls, verb_show,
@@ -309,8 +330,7 @@ int main(int argc, char **argv)
 		opt_misuse("nothing to do");
 	for (size_t v = 0; v < sizeof(run) / sizeof(*run); v++)
 		if (!strcmp(argv[i], verbs[v].name)) {
-			if (state_open(&st, 1) < 0)
-				die();
+			open_state(v);
 			return run[v](argc - i - 1, argv + i + 1);
 		}
 	opt_misuse("'%s' is no verb", argv[i]);

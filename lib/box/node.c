@@ -14,9 +14,12 @@
 #include "base/die.h"
 #include "base/fd.h"
 #include "base/lock.h"
+#include "base/run.h"
+#include "box/probe.h"
 #include "kern/erofs.h"
 #include "kern/mnt.h"
 #include "kern/ns.h"
+#include "store/cache.h"
 #include "store/layer.h"
 
 static char *run_path(const struct state *st, const char *dir, const char *name)
@@ -24,43 +27,142 @@ static char *run_path(const struct state *st, const char *dir, const char *name)
 	return xasprintf("%s/%s%s%s", st->conf.run, dir, *name ? "/" : "", name);
 }
 
-static int mount_layer(const struct state *st, const struct layer *l)
+/* The derived layer if there is one, else the layer itself; META: the path of its metadata. */
+static int load_layer(const struct state *st, const char *digest, struct layer *l, char **meta)
 {
-	autofree char *meta = layer_meta_path(st, l);
-	char **dev = xcalloc(l->ndev + 1, sizeof(*dev));
+	int r = cache_load(st, digest, l);
+
+	if (r < 0 && errno != ENOENT)
+		return -1;
+	if (!r) {
+		*meta = cache_meta_path(st, digest);
+		return 0;
+	}
+	if (layer_load(st, digest, l) < 0)
+		return -1;
+	*meta = layer_meta_path(st, l);
+	return 0;
+}
+
+int node_new_layer(const struct state *st, const char *digest)
+{
+	autofree char *meta = NULL;
+	autolayer l = {0};
+	char **dev;
 	int mnt;
 
-	for (size_t i = 0; i < l->ndev; i++)
-		dev[i] = layer_blob_path(st, l, i);
-	mnt = erofs_mount(meta, (const char *const *)dev, l->ndev);
-	for (size_t i = 0; i < l->ndev; i++)
+	if (load_layer(st, digest, &l, &meta) < 0)
+		return fail_more("layer '%.12s'", digest);
+	dev = xcalloc(l.ndev + 1, sizeof(*dev));
+	for (size_t i = 0; i < l.ndev; i++)
+		dev[i] = layer_blob_path(st, &l, i);
+	mnt = erofs_mount(meta, (const char *const *)dev, l.ndev);
+	for (size_t i = 0; i < l.ndev; i++)
 		free(dev[i]);
 	free(dev);
-	return mnt;
+	return mnt < 0 ? fail_more("layer '%.12s'", digest) : mnt;
+}
+
+/*
+ * What a mount of the layer depends on that is not on this node, or may change: nothing if it lies
+ * here as it was imported. RUN/depot/DIGEST says what the mount that is there was made of.
+ */
+static int identify(const struct state *st, const char *digest, struct buf *ids)
+{
+	autofree char *meta = NULL;
+	autolayer l = {0};
+
+	if (load_layer(st, digest, &l, &meta) < 0)
+		return fail_more("layer '%.12s'", digest);
+	if (probe_remote(st, &l))
+		buf_fmt(ids, "%s %s\n", meta, l.meta);
+	return probe_layer(st, &l, ids) < 0 ? fail_more("layer '%.12s'", digest) : 0;
+}
+
+/* Reads RUN/depot/DIGEST; a layer that needs nothing has none. */
+static void remembered(const struct state *st, const char *digest, struct buf *ids)
+{
+	autofree char *path = xasprintf("depot/%s", digest);
+
+	if (fd_read_file(st->run, path, 1 << 20, ids) < 0)
+		buf_clear(ids);
+}
+
+static int remember(const struct state *st, const char *digest, const struct buf *ids)
+{
+	autofree char *path = xasprintf("depot/%s", digest);
+	autofd dir = -1;
+
+	if (!ids->len)
+		return unlinkat(st->run, path, 0) < 0 && errno != ENOENT && errno != ENOTDIR
+			       ? fail("cannot remove '%s/%s'", st->conf.run, path)
+			       : 0;
+	dir = fd_dir(st->run, "depot", 1);
+	return dir < 0 ? -1 : fd_replace(st->run, path, ids->p, ids->len, 0);
+}
+
+/* What sbx-verify says of the metadata. It has libraries, which the tools that make boxes have not. */
+static int verify(const struct state *st, const char *digest)
+{
+	autofree char *path = xasprintf("%s/sbx-verify", st->conf.libexec);
+	char name[] = "sbx-verify", *argv[] = {name, (char *)digest, NULL};
+	autobuf b = BUF_INIT;
+	int status = run_output(path, argv, 4096, &b);
+
+	if (status < 0)
+		return -1;
+	if (b.len && b.p[b.len - 1] == '\n')
+		b.p[--b.len] = 0;
+	if (!status)
+		return 0;
+	return failx("%s", b.len ? b.p : "cannot verify the layer: sbx-verify died");
 }
 
 static int mount_layer_locked(const struct state *st, const char *digest, const char *at)
 {
-	autolayer l = {0};
+	int there = mnt_is_root(AT_FDCWD, at) == 1;
+	autobuf now = BUF_INIT, then = BUF_INIT;
 	autofd mnt = -1;
 
-	if (mnt_is_root(AT_FDCWD, at) == 1)
+	remembered(st, digest, &then);
+	if (there && !then.len)
+		return 0;
+	if (identify(st, digest, &now) < 0)
+		return -1;
+	if (there && !strcmp(buf_cstr(&now), buf_cstr(&then)))
 		return 0;
 	if (mkdir(at, 0700) < 0 && errno != EEXIST)
 		return fail("cannot make directory '%s'", at);
-	mnt = layer_load(st, digest, &l) < 0 ? -1 : mount_layer(st, &l);
-	if (mnt < 0)
-		return fail_more("layer '%.12s'", digest);
-	return mnt_move(mnt, AT_FDCWD, at);
+	mnt = verify(st, digest) < 0 ? -1 : node_new_layer(st, digest);
+	/* First: a mount that nothing is known of would be taken for a local one. */
+	if (mnt < 0 || remember(st, digest, &now) < 0)
+		return -1;
+	return there ? mnt_replace(mnt, at) : mnt_move(mnt, AT_FDCWD, at);
+}
+
+/* The mount is there and is what it should be: nothing is to be done, and no lock needed. */
+static int is_mounted(const struct state *st, const char *digest, const char *at)
+{
+	autobuf now = BUF_INIT, then = BUF_INIT;
+
+	if (mnt_is_root(AT_FDCWD, at) != 1)
+		return 0;
+	remembered(st, digest, &then);
+	if (!then.len)
+		return 1;
+	if (identify(st, digest, &now) < 0)
+		return -1;
+	return !strcmp(buf_cstr(&now), buf_cstr(&then));
 }
 
 int node_mount_layer(const struct state *st, const char *digest)
 {
 	autofree char *at = run_path(st, "layer", digest);
 	autofd dir = -1, lock = -1;
+	int r = is_mounted(st, digest, at);
 
-	if (mnt_is_root(AT_FDCWD, at) == 1)
-		return 0;
+	if (r)
+		return r < 0 ? -1 : 0;
 	dir = fd_dir(st->run, "layer", 1);
 	if (dir < 0)
 		return -1;
@@ -68,11 +170,25 @@ int node_mount_layer(const struct state *st, const char *digest)
 	return lock < 0 ? -1 : mount_layer_locked(st, digest, at);
 }
 
+int node_renew_layer(const struct state *st, const char *digest)
+{
+	autofree char *at = run_path(st, "layer", digest);
+	autofd lock = -1;
+
+	if (mnt_is_root(AT_FDCWD, at) != 1)
+		return 0;
+	lock = lock_take(st->run, "layer.lock", LOCK_EXCLUSIVE);
+	return lock < 0 ? -1 : mount_layer_locked(st, digest, at);
+}
+
 int node_open_layer(const struct state *st, const char *digest)
 {
 	autofree char *at = run_path(st, "layer", digest);
+	autofd fd = fd_dir(AT_FDCWD, at, 0);
 
-	return fd_dir(AT_FDCWD, at, 0);
+	if (fd >= 0 && mnt_is_root(fd, "") != 1)
+		return fail_as(EX_AGAIN, "layer '%.12s' is not mounted", digest);
+	return fd_take(&fd);
 }
 
 static int make_nodes(int dir)
@@ -171,6 +287,14 @@ static int unmount(const char *at)
 	return 0;
 }
 
+/* A mount that is gone, not one that was busy, needs no memory. */
+static int forget(const struct state *st, const char *digest, const char *at)
+{
+	autobuf none = BUF_INIT;
+
+	return faccessat(AT_FDCWD, at, F_OK, 0) < 0 ? remember(st, digest, &none) : 0;
+}
+
 int node_unmount_unused(const struct state *st, int (*keep)(void *arg, const char *digest),
 			void *arg, int keep_dev)
 {
@@ -186,7 +310,7 @@ int node_unmount_unused(const struct state *st, int (*keep)(void *arg, const cha
 		autofree char *at = run_path(st, "layer", e->d_name);
 
 		if (e->d_name[0] != '.' && !keep(arg, e->d_name))
-			r = unmount(at);
+			r = unmount(at) < 0 ? -1 : forget(st, e->d_name, at);
 	}
 	if (d)
 		closedir(d);

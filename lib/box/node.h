@@ -3,9 +3,16 @@
 #define BOX_NODE_H
 #include "store/state.h"
 
-/* Mounts the layer on RUN/layer/DIGEST unless it is. Many at once are safe; it stays until reaped.
+/*
+ * Mounts the layer on RUN/layer/DIGEST unless it is, its metadata verified. Many at once are safe; it
+ * stays until reaped. A layer with data in a depot is asked for there each time (at most for
+ * conf.depot_timeout, then fail_as(EX_AGAIN)): one whose depot has come back on another mount, or
+ * whose data were cached since, is mounted anew, and boxes that have it keep what they have.
  */
 int node_mount_layer(const struct state *st, const char *digest);
+/* The same, but only for a layer that is mounted. */
+int node_renew_layer(const struct state *st, const char *digest);
+int node_new_layer(const struct state *st, const char *digest); /* a detached mount of its own */
 int node_open_layer(const struct state *st, const char *digest); /* fd of its root; the caller's */
 
 /* Mounts RUN/dev, the device nodes every box may use, unless it is; returns an fd of its root. */

@@ -93,6 +93,36 @@ int mnt_move(int mnt, int at, const char *path)
 	return 0;
 }
 
+enum { DETACH = 2 /* MNT_DETACH */, NOFOLLOW = 8 /* UMOUNT_NOFOLLOW */ };
+
+int mnt_replace(int mnt, const char *path)
+{
+	/* MOVE_MOUNT_BENEATH, since Linux 6.5; before it there is a moment without a mount. */
+	long r = syscall(SYS_move_mount, mnt, "", AT_FDCWD, path,
+			 MOVE_MOUNT_F_EMPTY_PATH | 0x200);
+
+	if (syscall(SYS_umount2, path, DETACH | NOFOLLOW) < 0)
+		return fail("cannot unmount '%s'", path);
+	return r < 0 ? mnt_move(mnt, AT_FDCWD, path) : 0;
+}
+
+int mnt_identify(const char *path, struct mnt_file *f)
+{
+	enum { UNIQUE = 0x4000 /* STATX_MNT_ID_UNIQUE */ };
+	struct statx sx;
+
+	if (syscall(SYS_statx, AT_FDCWD, path, AT_STATX_FORCE_SYNC,
+		    STATX_INO | STATX_SIZE | STATX_MNT_ID | UNIQUE, &sx) < 0)
+		return -1;
+	*f = (struct mnt_file){
+		.dev = (uint64_t)sx.stx_dev_major << 32 | sx.stx_dev_minor,
+		.ino = sx.stx_ino,
+		.mount = sx.stx_mnt_id,
+		.size = sx.stx_size,
+	};
+	return 0;
+}
+
 int mnt_private(void)
 {
 	struct mount_attr attr = {.propagation = MS_PRIVATE};
@@ -123,7 +153,9 @@ int mnt_is_root(int at, const char *path)
 {
 	struct statx sx;
 
-	if (syscall(SYS_statx, at, path, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, 0, &sx) < 0)
+	if (syscall(SYS_statx, at, path,
+		    AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | (*path ? 0 : AT_EMPTY_PATH), 0,
+		    &sx) < 0)
 		return -1;
 	return (sx.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }

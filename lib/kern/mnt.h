@@ -29,6 +29,19 @@ int mnt_set(int mnt, unsigned attrs); /* adds attributes */
 /* Attaches a detached mount at a path, which is looked up without following a last symlink. */
 int mnt_move(int mnt, int at, const char *path);
 
+/*
+ * MNT takes the place of the mount at PATH, which who uses it keeps: at no time is there none.
+ * -1 after fail().
+ */
+int mnt_replace(int mnt, const char *path);
+
+/* A file as its server has it now, and the mount that it is seen through, which no other mount will
+ * ever have (the plain id before Linux 6.8). -1 with errno. */
+struct mnt_file {
+	uint64_t dev, ino, mount, size;
+};
+int mnt_identify(const char *path, struct mnt_file *f);
+
 int mnt_private(void); /* nothing mounted from here on is seen elsewhere, nor the reverse */
 /*
  * Makes a mount that lies on "/" the caller's root. For a namespace that holds nothing else: what it

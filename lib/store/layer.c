@@ -1,5 +1,6 @@
 #include "store/layer.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -45,22 +46,56 @@ static int fill(struct layer *l, const struct kv *kv, const char *path)
 	return image_digest_valid(l->meta) ? 0 : failx("%s: no meta_sha256", path);
 }
 
-int layer_load(const struct state *st, const char *digest, struct layer *l)
+int layer_load_info(const struct state *st, const char *path, const char *digest, struct layer *l)
 {
-	char path[IMAGE_DIGEST + 32];
 	autokv kv = {0};
 
 	memset(l, 0, sizeof(*l));
-	if (!image_digest_valid(digest))
-		return failx("'%.80s' is no layer's digest", digest);
-	snprintf(path, sizeof(path), "img/layer/%s/info", digest);
 	if (kv_load(&kv, st->state, path) < 0)
 		return fail_more("layer '%.12s'", digest);
 	memcpy(l->digest, digest, IMAGE_DIGEST + 1);
 	if (!fill(l, &kv, path))
 		return 0;
 	layer_free(l);
+	errno = EINVAL;
 	return -1;
+}
+
+int layer_load(const struct state *st, const char *digest, struct layer *l)
+{
+	char path[IMAGE_DIGEST + 32];
+
+	memset(l, 0, sizeof(*l));
+	if (!image_digest_valid(digest))
+		return failx("'%.80s' is no layer's digest", digest);
+	snprintf(path, sizeof(path), "img/layer/%s/info", digest);
+	return layer_load_info(st, path, digest, l);
+}
+
+static int compare(const void *a, const void *b)
+{
+	return memcmp(a, b, IMAGE_DIGEST);
+}
+
+int layer_list(const struct state *st, char (**digest)[IMAGE_DIGEST + 1], size_t *n)
+{
+	DIR *d = image_opendir(st, "img/layer");
+	struct dirent *e;
+
+	*digest = NULL;
+	*n = 0;
+	while (d && (e = readdir(d))) {
+		if (!image_digest_valid(e->d_name))
+			continue;
+		if (!(*n & (*n - 1)))
+			*digest = xrealloc(*digest, (*n ? *n * 2 : 1) * sizeof(**digest));
+		memcpy((*digest)[(*n)++], e->d_name, IMAGE_DIGEST + 1);
+	}
+	if (d)
+		closedir(d);
+	if (*n)
+		qsort(*digest, *n, sizeof(**digest), compare);
+	return d || errno == ENOENT ? 0 : -1;
 }
 
 void layer_free(struct layer *l)

@@ -34,8 +34,13 @@ struct layer {
 
 /* From its info file. -1 after fail(), ENOENT kept in errno. */
 int layer_load(const struct state *st, const char *digest, struct layer *l);
+/* The same from the info file PATH, below the state directory. */
+int layer_load_info(const struct state *st, const char *path, const char *digest, struct layer *l);
 void layer_free(struct layer *l);
 #define autolayer __attribute__((cleanup(layer_free))) struct layer
+
+/* The digests of all layers that are here, sorted; an array to free. -1 after fail(). */
+int layer_list(const struct state *st, char (**digest)[IMAGE_DIGEST + 1], size_t *n);
 
 int layer_digest(const struct layer *l, char hex[TREE_SHA + 1]); /* reckoned; -1 after fail() */
 /* The text of an info file. */
