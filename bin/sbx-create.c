@@ -43,6 +43,8 @@ static const struct opt opts[] = {
 	{0, "net", "none|host", OPT_STR, &want.net,
 	 "none: only lo (default); host: the node's own"},
 	{0, "seccomp", "PROFILE", OPT_STR, &want.seccomp, "system call profile, a name or a file"},
+	{0, "trace", NULL, OPT_FLAG, &want.trace,
+	 "mount its layers for it alone: see sbx-img trace"},
 	{0, "no-new-privs", NULL, OPT_FLAG, &no_new_privs, "set-id programs inside give no rights"},
 	{0},
 };

@@ -13,6 +13,8 @@ struct box_run {
 	int pidfd;
 	int root; /* O_PATH: its root directory as it sees it; -1 if the host cannot see it */
 	int pts;  /* O_PATH: its devpts, for terminals; -1 if it has none */
+	int *layer; /* of a box that is traced: the roots of its own mounts of its layers; else NULL */
+	size_t nlayer;
 	struct cgroup cgroup; /* limits of all of it */
 };
 

@@ -73,7 +73,14 @@ static int prepare_upper(int boxdir, int lower, const struct spec *s)
 	return fd_take(&upper);
 }
 
-static int make_root(const struct state *st, const struct spec *s, int userns)
+/* Kept for who asks what the box has read: see sbx-img trace. */
+static void keep_layer(struct box_run *run, int layer)
+{
+	run->layer = xrealloc(run->layer, (run->nlayer + 1) * sizeof(*run->layer));
+	run->layer[run->nlayer++] = layer;
+}
+
+static int make_root(const struct state *st, const struct spec *s, int userns, struct box_run *run)
 {
 	autofd boxdir = fd_dir(st->box, s->id, 0);
 	autofd upper = -1, work = -1;
@@ -85,7 +92,8 @@ static int make_root(const struct state *st, const struct spec *s, int userns)
 		return -1;
 	work = fd_dir(boxdir, "work", 1);
 	while (work >= 0 && n < IMAGE_LAYERS && (digest = spec_next(s, "layer", &i))) {
-		autofd layer = node_open_layer(st, digest);
+		autofd layer = s->trace ? node_new_layer(st, digest)
+					: node_open_layer(st, digest);
 
 		if (layer >= 0 && upper < 0)
 			upper = prepare_upper(boxdir, layer, s);
@@ -93,6 +101,8 @@ static int make_root(const struct state *st, const struct spec *s, int userns)
 		if (lower[n] < 0 || upper < 0)
 			goto out;
 		n++;
+		if (s->trace)
+			keep_layer(run, fd_take(&layer));
 	}
 	if (n && upper >= 0 && work >= 0)
 		root = overlay_mount(lower, n, upper, work);
@@ -181,7 +191,7 @@ static int prepare(const struct state *st, const struct spec *s, struct parts *p
 
 	if (ns_make(s->id_base, s->id_count, host_net, &p->ns) < 0)
 		return -1;
-	run->root = make_root(st, s, p->ns.user);
+	run->root = make_root(st, s, p->ns.user, run);
 	if (run->root < 0)
 		return -1;
 	p->dev = clone_dev(st);

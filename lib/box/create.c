@@ -137,6 +137,8 @@ static int write_spec(const struct state *st, const struct box_want *w, int boxd
 	put_num(&b, "idle_ms", w->idle_ms);
 	put_num(&b, "max_output", w->max_output);
 	put_num(&b, "no_new_privs", (uint64_t)w->no_new_privs);
+	if (w->trace)
+		put_num(&b, "trace", 1);
 	kv_put_file(&b, "net", w->net);
 	kv_put_file(&b, "seccomp", w->seccomp);
 	kv_put_file(&b, "hostname", w->hostname ? w->hostname : id_tail(id));

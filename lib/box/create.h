@@ -15,6 +15,7 @@ struct box_want {
 	const char *hostname;	    /* NULL: the tail of the ID */
 	const char *net, *seccomp;
 	int no_new_privs;
+	int trace; /* see spec.h */
 	uint64_t mem_bytes, pids, cpu_milli, ttl_ms, idle_ms, max_output;
 	struct opt_list env, labels; /* K=V */
 };

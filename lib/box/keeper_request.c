@@ -228,6 +228,20 @@ wait:
 	c->seq = seq;
 }
 
+/* Mounts of the box's own, on which its reads can be seen. */
+static void hand_layer(struct keeper *k, struct conn *c, const struct kv *req)
+{
+	uint64_t i = kv_u64(req, "layer", 0);
+	autobuf b = BUF_INIT;
+
+	if (i >= k->run.nlayer) {
+		answer_error(c, EX_SBX, "the box was not made with --trace");
+		return;
+	}
+	kv_put_line(&b, "ok", "1");
+	answer(c, &b, &k->run.layer[i], 1);
+}
+
 static void hand_root(struct keeper *k, struct conn *c, const struct kv *req)
 {
 	static const char *const keys[] = {"what", "path", "by", NULL};
@@ -265,6 +279,8 @@ static void serve(struct keeper *k, struct conn *c, struct kv *req, int *fds, in
 		answer_error(c, EX_SBX, "this connection has a command under way");
 	} else if (!strcmp(op, "exec")) {
 		exec_begin(k, c, req);
+	} else if (!strcmp(op, "root") && !strcmp(kv_str(req, "what", ""), "layer")) {
+		hand_layer(k, c, req);
 	} else if (!strcmp(op, "root")) {
 		hand_root(k, c, req);
 	} else {

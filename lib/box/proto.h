@@ -9,6 +9,7 @@
  *     -> ok [died=1]                 died: the box ended under the command
  *   op=wait [seq=N]                  -> when command N, or the box, has ended: ok and its record
  *   op=root what= path=              -> fds: root directory (O_PATH), pidfd of pid 1
+ *   op=root what=layer layer=I       -> fd: root of layer I, mounted for this box alone (traced boxes)
  *   op=stop cause=                   -> nothing; the connection closes when the box is gone
  */
 #ifndef BOX_PROTO_H

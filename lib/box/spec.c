@@ -63,6 +63,7 @@ int spec_load(const struct state *st, const char *id, struct spec *s)
 	s->net = kv_str(kv, "net", "none");
 	s->seccomp = kv_str(kv, "seccomp", "default");
 	s->no_new_privs = kv_u64(kv, "no_new_privs", 0) != 0;
+	s->trace = kv_u64(kv, "trace", 0) != 0;
 	s->mem_bytes = kv_u64(kv, "mem_bytes", 0);
 	s->pids = kv_u64(kv, "pids", 0);
 	s->cpu_milli = kv_u64(kv, "cpu_milli", 0);

@@ -18,6 +18,7 @@ struct spec {
 	const char *net;     /* none or host */
 	const char *seccomp; /* profile, or "unconfined" is not a thing: always one */
 	int no_new_privs;
+	int trace; /* layers are mounted for this box alone, so that what it reads can be told */
 	uint64_t mem_bytes, pids, cpu_milli;
 	uint64_t ttl_ms, idle_ms; /* 0: none */
 	uint64_t created_ms;

@@ -12,6 +12,7 @@
 #include "base/die.h"
 #include "base/fd.h"
 #include "base/kv.h"
+#include "store/cache.h"
 #include "store/image_dir.h"
 #include "store/layer.h"
 
@@ -123,6 +124,8 @@ static int remove_layer(const struct state *st, const char *digest,
 	if (unmount(path) < 0 && errno != EINVAL && errno != ENOENT)
 		return errno == EBUSY ? 0 : fail("cannot unmount '%s'", path);
 	rmdir(path);
+	snprintf(path, sizeof(path), "depot/%s", digest);
+	unlinkat(st->run, path, 0);
 	/* Away from its name first: a crash must not leave a layer that looks whole. */
 	snprintf(path, sizeof(path), "img/layer/%s", digest);
 	snprintf(name, sizeof(name), "img/tmp/gone.%d", getpid());
@@ -132,10 +135,15 @@ static int remove_layer(const struct state *st, const char *digest,
 	return fd_rmtree(st->state, name);
 }
 
-/* The blobs of the layers in use, and of those that stay for now because they are busy. */
-static int mark_blobs(const struct state *st, struct marks *blobs)
+/*
+ * The blobs of the layers in use, and of those that stay for now because they are busy: of all that
+ * LOAD finds in DIR.
+ */
+static int mark_blobs(const struct state *st, const char *dir,
+		      int (*load)(const struct state *st, const char *digest, struct layer *l),
+		      struct marks *blobs)
 {
-	DIR *d = image_opendir(st, "img/layer");
+	DIR *d = image_opendir(st, dir);
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {
@@ -143,7 +151,7 @@ static int mark_blobs(const struct state *st, struct marks *blobs)
 
 		if (!image_digest_valid(e->d_name))
 			continue;
-		if (layer_load(st, e->d_name, &l) < 0) {
+		if (load(st, e->d_name, &l) < 0) {
 			closedir(d);
 			return -1;
 		}
@@ -178,6 +186,26 @@ static int sweep(const struct state *st, const char *path, const struct marks *m
 	return r;
 }
 
+/* Derived metadata go with their layer. */
+static int sweep_cache(const struct state *st)
+{
+	DIR *d = image_opendir(st, "img/cache");
+	struct dirent *e;
+	int r = 0;
+
+	if (!d)
+		return errno == ENOENT ? 0 : -1;
+	while (!r && (e = readdir(d))) {
+		char path[IMAGE_PATH];
+
+		snprintf(path, sizeof(path), "img/layer/%.255s", e->d_name);
+		if (e->d_name[0] != '.' && faccessat(st->state, path, F_OK, 0) < 0)
+			r = fd_rmtree(dirfd(d), e->d_name);
+	}
+	closedir(d);
+	return r;
+}
+
 int image_collect(const struct state *st, int (*unmount)(const char *path))
 {
 	struct marks images = {0}, layers = {0}, blobs = {0};
@@ -189,7 +217,9 @@ int image_collect(const struct state *st, int (*unmount)(const char *path))
 	sort(&images);
 	sort(&layers);
 	if (sweep(st, "img/image", &images, NULL) < 0 ||
-	    sweep(st, "img/layer", &layers, unmount) < 0 || mark_blobs(st, &blobs) < 0)
+	    sweep(st, "img/layer", &layers, unmount) < 0 || sweep_cache(st) < 0 ||
+	    mark_blobs(st, "img/layer", layer_load, &blobs) < 0 ||
+	    mark_blobs(st, "img/cache", cache_load, &blobs) < 0)
 		goto out;
 	sort(&blobs);
 	r = sweep(st, "img/data", &blobs, NULL);

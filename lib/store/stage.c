@@ -143,15 +143,21 @@ static void take_stats(struct layer *l, const struct erofs_stats *stats)
 		l->data_bytes += l->dev[i].blocks * TREE_BLOCK;
 }
 
-static int write_layer(struct stage *s, const struct tree *t, int dir, struct layer *l)
+static int write_meta(int meta, const struct tree *t, struct layer *l)
 {
-	autofd meta = create(dir, "meta");
 	struct erofs_stats stats = {0};
-	char known[IMAGE_DIGEST + 16];
 	int r = meta < 0 ? -1 : erofs_write(meta, t, &stats);
 
 	take_stats(l, &stats);
-	if (r < 0 || hash_fd(meta, l->meta) < 0 || layer_digest(l, l->digest) < 0)
+	return r < 0 ? -1 : hash_fd(meta, l->meta);
+}
+
+static int write_layer(struct stage *s, const struct tree *t, int dir, struct layer *l)
+{
+	autofd meta = create(dir, "meta");
+	char known[IMAGE_DIGEST + 16];
+
+	if (write_meta(meta, t, l) < 0 || layer_digest(l, l->digest) < 0)
 		return -1;
 	snprintf(known, sizeof(known), "img/layer/%s", l->digest);
 	if (!faccessat(s->st->state, known, F_OK, 0))
@@ -190,6 +196,21 @@ int stage_copy_layer(struct stage *s, const struct layer *l,
 	if (fdatasync(meta) < 0)
 		return fail("cannot write the layer to disk");
 	return write_info(dir, l) < 0 || fsync(dir) < 0 ? -1 : name_layer(s, l);
+}
+
+int stage_cache(struct stage *s, const struct tree *t, struct layer *l)
+{
+	char path[IMAGE_DIGEST + 16];
+	autofd cache = fd_dir(s->fd, "cache", 1), dir = -1, meta = -1;
+
+	snprintf(path, sizeof(path), "cache/%s", l->digest);
+	dir = cache < 0 ? -1 : fd_dir(s->fd, path, 1);
+	meta = dir < 0 ? -1 : create(dir, "meta");
+	if (write_meta(meta, t, l) < 0)
+		return -1;
+	if (fdatasync(meta) < 0)
+		return fail("cannot write the layer to disk");
+	return write_info(dir, l) < 0 || fsync(dir) < 0 ? -1 : 0;
 }
 
 static void put_list(struct buf *b, const char *key, char **list)
@@ -291,4 +312,33 @@ int stage_publish(struct stage *s, struct image *img, const char *ref)
 
 	image_collect(s->st, s->unmount);
 	return failx("%s", text);
+}
+
+/* What is there gives way: without derived metadata a layer is read as it was fetched. */
+static int publish_cache(struct stage *s)
+{
+	autofd from = openat(s->fd, "cache", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	autofd to = from < 0 ? -1 : fd_dir(s->st->state, "img/cache", 1);
+	DIR *d = to < 0 ? NULL : fdopendir(dup(from));
+	struct dirent *e;
+	int r = 0;
+
+	if (!d)
+		return from < 0 && errno == ENOENT ? 0 : fail("cannot publish cached layers");
+	while (!r && (e = readdir(d)))
+		if (e->d_name[0] != '.' &&
+		    ((renameat(to, e->d_name, s->fd, "old") < 0 && errno != ENOENT) ||
+		     renameat(from, e->d_name, to, e->d_name) < 0))
+			r = fail("cannot publish 'img/cache/%s'", e->d_name);
+		else if (e->d_name[0] != '.')
+			r = fd_rmtree(s->fd, "old");
+	closedir(d);
+	return r || fsync(to) < 0 ? fail("cannot write 'img/cache' to disk") : 0;
+}
+
+int stage_publish_cache(struct stage *s)
+{
+	autofd lock = image_lock(s->st);
+
+	return lock < 0 || publish_kind(s, "data") < 0 ? -1 : publish_cache(s);
 }

@@ -44,4 +44,9 @@ int stage_copy_layer(struct stage *s, const struct layer *l,
  * comes back in img->digest. An image without a name is kept until it is removed by its digest.
  */
 int stage_publish(struct stage *s, struct image *img, const char *ref);
+
+/* Writes T as the derived metadata of the layer L->digest; L is filled in as by stage_layer. */
+int stage_cache(struct stage *s, const struct tree *t, struct layer *l);
+/* Publishes blobs of layers that are known, and derived metadata, in place of older ones. */
+int stage_publish_cache(struct stage *s);
 #endif
