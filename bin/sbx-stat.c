@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,8 +16,10 @@
 #include "base/num.h"
 #include "base/opt.h"
 #include "base/rec.h"
+#include "box/probe.h"
 #include "box/view.h"
 #include "kern/cgroup.h"
+#include "store/cache.h"
 #include "store/log.h"
 #include "store/usage.h"
 
@@ -64,6 +68,8 @@ static const struct rec_col cols[] = {{"id", REC_TEXT, 0},
 				      {"disk_files", REC_NUM, 0},
 				      {"disk_partial", REC_NUM, 0},
 				      {"env", REC_TEXT, 0},
+				      {"layer_depot", REC_TEXT, 0},
+				      {"layer_error", REC_TEXT, 0},
 				      {NULL, REC_TEXT, 0}};
 
 static int disk;
@@ -188,6 +194,52 @@ static void put_usage(const struct view *v)
 	cgroup_tree_close(&tree);
 }
 
+/* One that does not answer is asked once, however many boxes there are. */
+static const char *ask_depot(const struct state *st, const struct layer *l)
+{
+	static char depot[PATH_MAX], text[1024];
+	autobuf ids = BUF_INIT;
+	size_t len = strlen(l->depot);
+
+	if (!strcmp(depot, l->depot))
+		return text;
+	if (!probe_layer(st, l, &ids))
+		return NULL;
+	snprintf(text, sizeof(text), "%s", fail_text());
+	/* What is said of the depot, after its name: that comes before the text. */
+	if (!strncmp(text, "depot '", 7) && strlen(text) > len + 8)
+		memmove(text, text + len + 8, strlen(text + len + 8) + 1);
+	if (errno == ETIMEDOUT)
+		snprintf(depot, sizeof(depot), "%s", l->depot);
+	return text;
+}
+
+/* Where the data of layers are that are not on this node, and what is wrong there. */
+static void put_layers(const struct state *st, const struct view *v)
+{
+	autobuf where = BUF_INIT, errors = BUF_INIT;
+	const char *digest, *text;
+	size_t i = 0;
+
+	while (v->known && (digest = spec_next(&v->spec, "layer", &i))) {
+		autolayer l = {0};
+
+		if (cache_load(st, digest, &l) < 0 && layer_load(st, digest, &l) < 0) {
+			buf_fmt(&errors, "%s%s %s", errors.len ? "\n" : "", digest, fail_text());
+			continue;
+		}
+		if (!probe_remote(st, &l))
+			continue;
+		buf_fmt(&where, "%s%s %s", where.len ? "\n" : "", digest, l.depot);
+		text = ask_depot(st, &l);
+		if (text)
+			buf_fmt(&errors, "%s%s %s%s%s", errors.len ? "\n" : "", digest, l.depot,
+				*text == ':' ? "" : ":", text);
+	}
+	put_text("layer_depot", where.p);
+	put_text("layer_error", errors.p);
+}
+
 static void put_last_usage(const struct kv *end)
 {
 	static const struct {
@@ -245,6 +297,8 @@ static int print(const struct state *st, const char *id)
 		put_last_usage(&v.end);
 	else
 		put_usage(&v);
+	if (v.state != BOX_DEAD)
+		put_layers(st, &v);
 	bad |= put_commands(st, &v) < 0;
 	bad |= disk && put_disk(st, &v) < 0;
 	rec_end(rec);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,6 +65,23 @@ static void leave(pid_t pid)
 		usleep(1000);
 }
 
+/*
+ * What is left behind must hold nothing of ours: neither a lock nor a pipe whose end somebody awaits.
+ * A and B stay; one of them may be -1.
+ */
+static void close_others(int a, int b)
+{
+	unsigned lo = (unsigned)(a < b ? a : b), hi = (unsigned)(a < b ? b : a);
+
+	if ((int)lo < 0)
+		lo = hi;
+	if (lo > 0)
+		syscall(SYS_close_range, 0, lo - 1, 0);
+	if (hi > lo + 1)
+		syscall(SYS_close_range, lo + 1, hi - 1, 0);
+	syscall(SYS_close_range, hi + 1, ~0u, 0);
+}
+
 static int run(const struct state *st, const char *depot, probe_fn *fn, const void *what,
 	       struct buf *answer)
 {
@@ -78,6 +96,7 @@ static int run(const struct state *st, const char *depot, probe_fn *fn, const vo
 	if (!pid) {
 		autobuf mine = BUF_INIT;
 
+		close_others(p[1], st->state);
 		r = fn(st, what, &mine);
 		tell(p[1], r, &mine);
 		_exit(0);
@@ -91,6 +110,7 @@ static int run(const struct state *st, const char *depot, probe_fn *fn, const vo
 	close(p[0]);
 	if (r < 0) {
 		leave(pid);
+		errno = ETIMEDOUT;
 		return fail_as(EX_AGAIN, "depot '%s' does not answer", depot);
 	}
 	waitpid(pid, NULL, 0);
@@ -98,6 +118,7 @@ static int run(const struct state *st, const char *depot, probe_fn *fn, const vo
 		buf_add(answer, b.p + 1, b.len - 1);
 		return 0;
 	}
+	errno = EIO;
 	return fail_as(EX_AGAIN, "depot '%s': %s", depot,
 		       b.len > 1 ? b.p + 1 : "what asked it died");
 }

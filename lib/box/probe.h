@@ -4,7 +4,10 @@
 #include "base/buf.h"
 #include "store/layer.h"
 
-/* The directory PATH answers. fail_as(EX_AGAIN) if not in conf.depot_timeout, or at all. */
+/*
+ * The directory PATH answers, be it that there is none. fail_as(EX_AGAIN) if it does not: errno is
+ * ETIMEDOUT if nothing came within conf.depot_timeout.
+ */
 int probe_depot(const struct conf *conf, const char *path);
 
 /*

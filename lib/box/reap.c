@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "box/client.h"
 #include "box/node.h"
+#include "box/silent.h"
 #include "box/spec.h"
 #include "kern/mnt.h"
 #include "store/image.h"
@@ -209,6 +210,8 @@ int reap(const struct reap *r)
 		return -1;
 	reap_names(r);
 	if (unmount_unused(r) < 0)
+		r->failed();
+	if (silent_abort(r->st, r->dry_run, r->report) < 0)
 		r->failed();
 	if (!r->dry_run && image_gc(r->st, mnt_unmount) < 0)
 		r->failed();
