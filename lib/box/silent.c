@@ -15,8 +15,6 @@
 #include "kern/mnt.h"
 #include "store/cache.h"
 
-#define FUSE "/sys/fs/fuse/connections"
-
 /* A file system that layers' data are read from, by the minor number of its device. */
 struct source {
 	unsigned minor;
@@ -94,16 +92,16 @@ static int silent_since(const struct state *st, const char *path, uint64_t now, 
 	return fd_replace(st->run, path, text, strlen(text), 0);
 }
 
-static int look_at(const struct state *st, const struct source *s, int dry_run,
+/* CONNECTIONS is what /sys/fs/fuse/connections shows where it is mounted (fuse.rst). */
+static int look_at(const struct state *st, const struct source *s, int connections, int dry_run,
 		   void (*report)(const char *what, const char *why))
 {
 	autofree char *path = xasprintf("silent/%u", s->minor);
-	autofree char *abort_file = xasprintf(FUSE "/%u/abort", s->minor);
+	autofree char *abort_file = xasprintf("%u/abort", s->minor);
 	uint64_t since, now;
 
-	if (faccessat(AT_FDCWD, abort_file, F_OK, 0) < 0)
+	if (faccessat(connections, abort_file, F_OK, 0) < 0)
 		return 0;
-	errno = 0;
 	/* An error is an answer: nobody hangs on it. */
 	if (!probe_depot(&st->conf, s->depot) || errno != ETIMEDOUT) {
 		unlinkat(st->run, path, 0);
@@ -118,19 +116,25 @@ static int look_at(const struct state *st, const struct source *s, int dry_run,
 	if (dry_run)
 		return 0;
 	unlinkat(st->run, path, 0);
-	return fd_put(AT_FDCWD, abort_file, "1") < 0 ? fail("cannot write '%s'", abort_file) : 0;
+	return fd_put(connections, abort_file, "1") < 0
+		       ? fail("cannot cut the connection to '%s'", s->depot)
+		       : 0;
 }
 
 int silent_abort(const struct state *st, int dry_run, void (*report)(const char *what, const char *why))
 {
 	struct sources s = {0};
+	autofd connections = -1;
 	int r = 0;
 
 	if (!st->conf.depot_abort_ms)
 		return 0;
 	find_sources(&s, st);
+	if (s.n) /* without FUSE there is nothing to cut */
+		connections = mnt_new("fusectl", NULL, MNT_NOSUID | MNT_NODEV | MNT_NOEXEC);
 	for (size_t i = 0; i < s.n; i++) {
-		r |= look_at(st, &s.v[i], dry_run, report);
+		if (connections >= 0)
+			r |= look_at(st, &s.v[i], connections, dry_run, report);
 		free(s.v[i].depot);
 	}
 	free(s.v);
