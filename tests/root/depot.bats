@@ -101,7 +101,7 @@ f.seek(-1, 1); f.write(bytes([b[0] ^ 1]))' "$1" "$2"
 	slow_ctl "$M" reset
 	sbx-exec "$box" -- ls -lR / >/dev/null 2>&1 || true
 	assert_equal "$(slow_stat "$M" bytes)" 0
-	sbx-exec "$box" -- python3 -c 'import json'
+	sbx-exec "$box" -- python3 -c 'import re'
 	local all
 	all=$(sbx-img show deb | sed -n 's/^data_bytes	//p')
 	echo "python: $(slow_stat "$M" bytes) of $all" >&3
@@ -113,7 +113,7 @@ f.seek(-1, 1); f.write(bytes([b[0] ^ 1]))' "$1" "$2"
 	fetched deb "$M"
 	local id=$box begin
 	slow_ctl "$M" delay_us 20000000
-	bg sbx-exec "$id" -- python3 -c 'import json'
+	bg sbx-exec "$id" -- python3 -c 'import re'
 	sleep 0.5
 	begin=$SECONDS
 	[ "$(sbx-ls | wc -l)" -eq 1 ]
@@ -142,8 +142,7 @@ f.seek(-1, 1); f.write(bytes([b[0] ^ 1]))' "$1" "$2"
 	slow_depot "$D" "$M"
 	box=$(sbx-create -i deb 3>&-)
 	assert_equal "$(sbx-exec "$box" -- python3 -c 'print(1)')" 1
-	run -0 sbx-stat -o layer_error "$box"
-	assert_output -
+	assert_equal "$(sbx-stat -o layer_error "$box")" -
 	sbx-stop "$old"
 }
 
@@ -312,7 +311,7 @@ lies()
 	local t=$BATS_TEST_TMPDIR/trace all
 	slow_depot "$D" "$M"
 	fetched deb "$M" --trace
-	sbx-exec "$box" -- python3 -c 'import json'
+	sbx-exec "$box" -- python3 -c 'import re'
 	sbx-img trace "$box" >"$t"
 	grep -q "^$(layer_of deb)	/usr/bin/python3[.0-9]*	0	" "$t"
 	sbx-stop "$box"
@@ -320,7 +319,7 @@ lies()
 	sbx-img cache --from-trace "$t" deb
 	slow_ctl "$M" reset
 	box=$(sbx-create -i deb 3>&-)
-	sbx-exec "$box" -- python3 -c 'import json'
+	sbx-exec "$box" -- python3 -c 'import re'
 	echo "python: $all bytes read, $(slow_stat "$M" bytes) after the trace" >&3
 	[ "$(($(slow_stat "$M" bytes) * 50))" -lt "$all" ]
 	# What was not brought is read from the depot as before.
@@ -344,7 +343,7 @@ lies()
 	local d=$BATS_TEST_TMPDIR/d before after r=$BATS_TEST_TMPDIR/root
 	node n1
 	mkdir "$r"
-	tar -C "$r" -xf "$("$top/mk/debian-root" "$O/cache" python3-minimal)" ./usr ./etc
+	tar -C "$r" -xf "$("$top/mk/debian-root" "$O/cache" python3-minimal)"
 	echo one >"$r/etc/one"
 	sbx-img import --name one "$r" >/dev/null
 	sbx-img push one "$d" >/dev/null
@@ -365,9 +364,10 @@ lies()
 	assert_equal "$(sbx-img fetch two "$d")" "$digest"
 	sbx-img cache two
 	sbx-img verify
-	sbx-img export --help >/dev/null 2>&1 || true
-	local mnt=$BATS_TEST_TMPDIR/files
-	mkdir "$mnt"
-	"$BATS_FILE_TMPDIR/erofs-mount" 2>/dev/null || true
+	# The same files, from data of two images.
+	box=$(sbx-create -i two 3>&-)
+	sbx-exec "$box" -- /usr/tools/sha256sum /etc/two /usr/tools/perl | sed 's/ .*//' >"$BATS_TEST_TMPDIR/in"
+	sha256sum "$r/etc/two" "$r/usr/tools/perl" | sed 's/ .*//' >"$BATS_TEST_TMPDIR/out"
+	diff "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
 	assert_equal "$(sbx-img ls -o digest)" "$digest"
 }

@@ -1,7 +1,7 @@
 # The commands under EXAMPLES of each manual page run as they are printed. What a page takes for given
 # (the boxes "mybox", "a", "b", "box1" and run=17, an ID, a task, a repository, an image with "make")
-# is made here. All examples run; three are changed: the ID is a real box's, the shell gets a terminal
-# and its input from script(1), and cron's line loses the time and the user.
+# is made here. All examples run; four are changed: the ID is a real box's, the shell gets a terminal
+# and its input from script(1), cron's line loses the time and the user, /mnt/depot is elsewhere.
 # shellcheck disable=SC2154,SC2030,SC2031 # lines is set by run; box and work are a test's own
 load ../helpers
 
@@ -48,7 +48,7 @@ examples()
 	printed "$1" >shown
 	[ -s shown ]
 	run ! grep -v -e '^[$#] ' -e '^\* \* \* \* \* root ' shown
-	sed -e 's/^[$#] //' -e 's/^\* \* \* \* \* root //' \
+	sed -e 's/^[$#] //' -e "s,/mnt/depot,$SBX_TMP/depot,g" -e 's/^\* \* \* \* \* root //' \
 		-e "s/n017\.1k3v9x2q8ab/$box/g" -e "s/1k3v9x2q8ab/${box#*.}/g" \
 		-e "s/^sbx-exec -T.*/echo 'echo in-\$((40 + 2)); exit' | script -qec '&' typescript/" shown >script
 	run --separate-stderr bash -euo pipefail script 3>&-
@@ -150,4 +150,15 @@ examples()
 	examples sbx-reap
 	assert_output --partial "$box"
 	assert_equal "$(sbx-ls | wc -l)" 1
+}
+
+@test "manual: sbx-img push, fetch, verify, cache, trace" {
+	examples sbx-img-push
+	examples sbx-img-verify
+	refute_output
+	examples sbx-img-fetch
+	assert_line --partial swe/py311
+	examples sbx-img-cache
+	examples sbx-img-trace
+	assert_line --regexp '^[0-9]+	/bin/busybox$'
 }
