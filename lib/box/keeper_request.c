@@ -85,8 +85,8 @@ static void copy_pairs(struct buf *b, const struct kv *from, const char *const *
 
 static void exec_begin(struct keeper *k, struct conn *c, const struct kv *req)
 {
-	static const char *const keys[] = {"argv",   "argv_cut", "user", "cwd",
-					   "detach", "tty",	 "by",	 NULL};
+	static const char *const keys[] = {"argv", "argv_cut", "user", "cwd", "detach",
+					   "tty",  "by",       "tool", NULL};
 	autobuf b = BUF_INIT;
 	struct slot *slot = take_slot(k);
 	int fds[PROTO_FD_PIDS + 1], n;

@@ -3,6 +3,7 @@
  * message, requests with "op", every answer with "ok=1", or "err" (text) and "code" (exit code).
  *
  *   op=exec argv=A\0B user= cwd= detach=0|1  begins a command
+ *                                    (tool=1: not one of the user's, a tool's search)
  *     -> ok seq, fds: PROTO_FD_*     the client runs it: the connection is the command's life, if it
  *                                    closes without "end" the keeper kills the command
  *   op=end end= code= signal= ...    as the status record has it; fds: pipes to drain
