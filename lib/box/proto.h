@@ -10,6 +10,9 @@
  *     -> ok [died=1]                 died: the box ended under the command
  *   op=wait [seq=N]                  -> when command N, or the box, has ended: ok and its record
  *   op=root what= path=              -> fds: root directory (O_PATH), pidfd of pid 1
+ *   op=freeze                        freezes all processes of the box until the connection closes, and
+ *                                    that of whoever else asked for it; it can be ended nevertheless
+ *     -> ok frozen_us                how long it took; not within 10 s: err, and the box goes on
  *   op=stop cause=                   -> nothing; the connection closes when the box is gone
  */
 #ifndef BOX_PROTO_H
