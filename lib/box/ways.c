@@ -81,9 +81,10 @@ static int view(struct search *s, const char *path, int itself)
 	return open_view(s);
 }
 
-/* 1: SB is what PATH is there, 0: nothing, -1 after fail(). */
+/* SB becomes what PATH is there; if it is nothing, SB stays. -1 after fail(). */
 static int look(struct search *s, const char *path, int itself, struct stat *sb)
 {
+	struct stat there;
 	autofd fd = -1;
 
 	if (view(s, path, itself) < 0)
@@ -92,12 +93,14 @@ static int look(struct search *s, const char *path, int itself, struct stat *sb)
 		return 0;
 	fd = fd_openat2(s->view, path + 1, O_PATH | O_NOFOLLOW, 0,
 			RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
-	if (fd < 0 && errno == ENOENT)
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) /* ENOTDIR: below a whiteout */
 		return 0;
-	if (fd < 0 || fstat(fd, sb) < 0)
+	if (fd < 0 || fstat(fd, &there) < 0)
 		return fail("cannot look at '%s' in the images", path);
-	/* A whiteout with nothing below it, in a view of one layer. */
-	return !(S_ISCHR(sb->st_mode) && !sb->st_rdev);
+	/* In a view of one layer a whiteout shows. */
+	if (!S_ISCHR(there.st_mode) || there.st_rdev)
+		*sb = there;
+	return 0;
 }
 
 /* PATH is a link to TARGET: the path that AT, below it, has without the link. 0 if that is not plain. */
@@ -139,18 +142,19 @@ static int find_way(struct search *s, size_t layer)
 {
 	const char *at = s->c->at[layer];
 	autobuf held = BUF_INIT; /* lines that are needed if one below them is */
-	int r = 1;
 
-	for (const char *p = at; r > 0 && p;) {
+	for (const char *p = at; p;) {
 		autofree char *path = NULL;
-		struct stat sb;
+		/* Nowhere else, yet what is below may be in a layer that is silent here, too. */
+		struct stat sb = {.st_mode = S_IFDIR | 0755};
 
 		p = strchr(p + 1, '/');
 		path = p ? strndup(at, (size_t)(p - at)) : xstrdup(at);
-		r = look(s, path, p != NULL, &sb);
-		if (r > 0 && !S_ISDIR(sb.st_mode))
+		if (look(s, path, p != NULL, &sb) < 0)
+			return -1;
+		if (!S_ISDIR(sb.st_mode))
 			return refuse(s, layer, path, &sb);
-		if (r <= 0 || !p)
+		if (!p)
 			break;
 		if (sb.st_uid >= SPEC_IDS || sb.st_gid >= SPEC_IDS)
 			return failx("'%s' in the images has an owner outside 0-%d", path,
@@ -161,7 +165,7 @@ static int find_way(struct search *s, size_t layer)
 			buf_clear(&held);
 		}
 	}
-	return r < 0 ? -1 : 0;
+	return 0;
 }
 
 /* A box's "/" is the lowest layer's unless a line says more. */
@@ -204,25 +208,36 @@ int ways_find(const struct state *st, const struct compose *c, struct buf *b)
 	return r;
 }
 
+static int open_in(int dir, const char *path)
+{
+	return fd_openat2(dir, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0,
+			  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+}
+
 /* "MODE UID GID PATH" */
 static int make_dir(int upper, const struct spec *s, const char *line)
 {
 	unsigned mode, uid, gid;
-	int path = 0;
-	autofd fd = -1;
-	const char *name;
+	int at = 0;
+	autofd above = -1, fd = -1;
+	autofree char *path = NULL;
+	char *name;
 
-	if (sscanf(line, "%o %u %u %n", &mode, &uid, &gid, &path) != 3 || line[path] != '/' ||
+	if (sscanf(line, "%o %u %u %n", &mode, &uid, &gid, &at) != 3 || line[at] != '/' ||
 	    uid >= s->id_count || gid >= s->id_count)
 		return failx("the spec of box '%s' is damaged: '%s' is no directory", s->id, line);
-	name = line[path + 1] ? line + path + 1 : ".";
-	if (mkdirat(upper, name, 0700) < 0 && errno != EEXIST)
-		return fail("cannot make '%s' in the box", line + path);
-	fd = fd_openat2(upper, name, O_RDONLY | O_DIRECTORY, 0,
-			RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	path = xstrdup(line + at + 1);
+	name = strrchr(path, '/');
+	if (name)
+		*name++ = 0;
+	above = open_in(upper, name ? path : "");
+	name = name ? name : path;
+	if (above < 0 || (*name && mkdirat(above, name, 0700) < 0 && errno != EEXIST))
+		return fail("cannot make '%s' in the box", line + at);
+	fd = open_in(above, name);
 	if (fd < 0 || fchown(fd, s->id_base + uid, s->id_base + gid) < 0 ||
 	    fchmod(fd, mode & 07777) < 0)
-		return fail("cannot make '%s' in the box", line + path);
+		return fail("cannot make '%s' in the box", line + at);
 	return 0;
 }
 

@@ -23,8 +23,6 @@
 #include "store/image_dir.h"
 #include "store/import_src.h"
 
-enum { AT_MAX = 1024 };
-
 void import_count(struct import *im, uint64_t bytes)
 {
 	im->read += bytes;
@@ -180,22 +178,16 @@ static int from_path(struct import *im, const char *path, struct import_config *
 char *import_at(const char *typed)
 {
 	autobuf b = BUF_INIT;
-	const char *p = typed;
 
-	if (*p != '/' || strlen(p) >= AT_MAX)
-		goto bad;
-	while (*p) {
+	for (const char *p = typed; *typed == '/' && *p;) {
 		size_t n = strcspn(p, "/");
 
-		if (n > 255 || (n == 2 && !memcmp(p, "..", 2)))
-			goto bad;
 		if (n && !(n == 1 && *p == '.'))
 			buf_fmt(&b, "/%.*s", (int)n, p);
 		p += n + (p[n] == '/');
 	}
-	if (b.len)
+	if (b.len && layer_at_valid(b.p))
 		return xstrdup(b.p);
-bad:
 	failx("'%.200s' is no place for a subtree: an absolute path other than /, without '..'",
 	      typed);
 	return NULL;
