@@ -134,38 +134,48 @@ static int refuse(struct search *s, size_t layer, const char *path, const struct
 		     ref, at, path, target);
 }
 
+/* PATH on the way of LAYER; LAST: it is the subtree itself. HELD has lines that one below may need. */
+static int step(struct search *s, size_t layer, const char *path, int last, struct buf *held)
+{
+	/* Nowhere else, yet what is below may be in a layer that is silent here, too. */
+	struct stat sb = {.st_mode = S_IFDIR | 0755};
+
+	if (look(s, path, !last, &sb) < 0)
+		return -1;
+	if (!S_ISDIR(sb.st_mode))
+		return refuse(s, layer, path, &sb);
+	if (last)
+		return 0;
+	if (sb.st_uid >= SPEC_IDS || sb.st_gid >= SPEC_IDS)
+		return failx("'%s' in the images has an owner outside 0-%d", path, SPEC_IDS - 1);
+	put(s, held, &sb, path);
+	if ((sb.st_mode & 07777) != 0755 || sb.st_uid || sb.st_gid) {
+		buf_str(s->lines, buf_cstr(held));
+		buf_clear(held);
+	}
+	return 0;
+}
+
 /*
  * One layer's way, from the top down. What lies above a directory that has to be said again is said
  * too: it will be in the upper, and so will be what the box sees of it.
  */
 static int find_way(struct search *s, size_t layer)
 {
-	const char *at = s->c->at[layer];
-	autobuf held = BUF_INIT; /* lines that are needed if one below them is */
+	autobuf held = BUF_INIT;
+	autofree char *path = xstrdup(s->c->at[layer]);
+	char *p = path;
+	int r;
 
-	for (const char *p = at; p;) {
-		autofree char *path = NULL;
-		/* Nowhere else, yet what is below may be in a layer that is silent here, too. */
-		struct stat sb = {.st_mode = S_IFDIR | 0755};
-
+	do {
 		p = strchr(p + 1, '/');
-		path = p ? strndup(at, (size_t)(p - at)) : xstrdup(at);
-		if (look(s, path, p != NULL, &sb) < 0)
-			return -1;
-		if (!S_ISDIR(sb.st_mode))
-			return refuse(s, layer, path, &sb);
-		if (!p)
-			break;
-		if (sb.st_uid >= SPEC_IDS || sb.st_gid >= SPEC_IDS)
-			return failx("'%s' in the images has an owner outside 0-%d", path,
-				     SPEC_IDS - 1);
-		put(s, &held, &sb, path);
-		if ((sb.st_mode & 07777) != 0755 || sb.st_uid || sb.st_gid) {
-			buf_str(s->lines, buf_cstr(&held));
-			buf_clear(&held);
-		}
-	}
-	return 0;
+		if (p)
+			*p = 0;
+		r = step(s, layer, path, !p, &held);
+		if (p)
+			*p = '/';
+	} while (p && !r);
+	return r;
 }
 
 /* A box's "/" is the lowest layer's unless a line says more. */
