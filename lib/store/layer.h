@@ -18,7 +18,7 @@
 #include "store/image.h"
 #include "store/tree.h"
 
-enum { LAYER_DEVICES = TREE_BLOBS };
+enum { LAYER_DEVICES = TREE_BLOBS, LAYER_AT = 1024 };
 
 struct layer {
 	char digest[IMAGE_DIGEST + 1];
@@ -41,6 +41,9 @@ void layer_free(struct layer *l);
 
 /* The digests of all layers that are here, sorted; an array to free. -1 after fail(). */
 int layer_list(const struct state *st, char (**digest)[IMAGE_DIGEST + 1], size_t *n);
+
+/* Is AT "" or an absolute path other than "/", without "..", ".", empty parts and a slash at its end? */
+int layer_at_valid(const char *at);
 
 int layer_digest(const struct layer *l, char hex[TREE_SHA + 1]); /* reckoned; -1 after fail() */
 /* The text of an info file. */
