@@ -6,8 +6,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <errno.h>
-#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,10 +14,8 @@
 #include "base/num.h"
 #include "base/opt.h"
 #include "base/rec.h"
-#include "box/probe.h"
 #include "box/view.h"
 #include "kern/cgroup.h"
-#include "store/cache.h"
 #include "store/log.h"
 #include "store/usage.h"
 
@@ -201,48 +197,12 @@ static void put_usage(const struct view *v)
 	cgroup_tree_close(&tree);
 }
 
-/* One that does not answer is asked once, however many boxes there are. */
-static const char *ask_depot(const struct state *st, const struct layer *l)
-{
-	static char depot[PATH_MAX], text[1024];
-	autobuf ids = BUF_INIT;
-	size_t len = strlen(l->depot);
-
-	if (!strcmp(depot, l->depot))
-		return text;
-	if (!probe_layer(st, l, &ids))
-		return NULL;
-	snprintf(text, sizeof(text), "%s", fail_text());
-	/* What is said of the depot, after its name: that comes before the text. */
-	if (!strncmp(text, "depot '", 7) && strlen(text) > len + 8)
-		memmove(text, text + len + 8, strlen(text + len + 8) + 1);
-	if (errno == ETIMEDOUT)
-		snprintf(depot, sizeof(depot), "%s", l->depot);
-	return text;
-}
-
-/* Where the data of layers are that are not on this node, and what is wrong there. */
 static void put_layers(const struct state *st, const struct view *v)
 {
 	autobuf where = BUF_INIT, errors = BUF_INIT;
-	const char *digest, *text;
-	size_t i = 0;
 
-	while (v->known && (digest = spec_next(&v->spec, "layer", &i))) {
-		autolayer l = {0};
-
-		if (cache_load(st, digest, &l) < 0 && layer_load(st, digest, &l) < 0) {
-			buf_fmt(&errors, "%s%s %s", errors.len ? "\n" : "", digest, fail_text());
-			continue;
-		}
-		if (!probe_remote(st, &l))
-			continue;
-		buf_fmt(&where, "%s%s %s", where.len ? "\n" : "", digest, l.depot);
-		text = ask_depot(st, &l);
-		if (text)
-			buf_fmt(&errors, "%s%s %s%s%s", errors.len ? "\n" : "", digest, l.depot,
-				*text == ':' ? "" : ":", text);
-	}
+	if (v->known)
+		view_layers(st, &v->spec, &where, &errors);
 	put_text("layer_depot", where.p);
 	put_text("layer_error", errors.p);
 }

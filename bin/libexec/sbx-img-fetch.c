@@ -20,7 +20,8 @@ static const struct opt opts[] = {
 
 static const struct opt_tool tool = {
 	.usage = "[--name NAME[:TAG]] IMAGE DEPOT",
-	.purpose = "Brings an image from a depot, its data to be read on demand; prints its digest.",
+	.purpose =
+		"Brings an image from a depot, its data to be read on demand; prints its digest.",
 	.opts = opts,
 	.operands = -1,
 	.operand = "IMAGE DIR",

@@ -17,7 +17,8 @@ static int plain, verbose;
 static const struct opt opts[] = {
 	{0, "name", "NAME[:TAG]", OPT_STR, &name, "the image's name there (the one it has here)"},
 	{0, "no-dedup", NULL, OPT_FLAG, &plain, "copy layers as they are, share no files"},
-	{'v', "verbose", NULL, OPT_FLAG, &verbose, "say how much was copied and how much was there"},
+	{'v', "verbose", NULL, OPT_FLAG, &verbose,
+	 "say how much was copied and how much was there"},
 	{0},
 };
 
@@ -44,8 +45,8 @@ int main(int argc, char **argv)
 	    depot_open(&depot, &st.conf, argv[first + 1], 1) < 0 || depot_push(&job) < 0)
 		die();
 	if (verbose)
-		warnf("%llu bytes of data copied, %llu were there",
-		      (unsigned long long)job.copied, (unsigned long long)job.shared);
+		warnf("%llu bytes of data copied, %llu were there", (unsigned long long)job.copied,
+		      (unsigned long long)job.shared);
 	puts(job.digest);
 	return finish(stdout);
 }

@@ -38,7 +38,11 @@ static const struct opt_tool tool = {
 };
 
 static const struct rec_col cols[] = {
-	{"layer", REC_TEXT, 0}, {"path", REC_TEXT, 0}, {"offset", REC_NUM, 0}, {"bytes", REC_NUM, 0}, {0},
+	{"layer", REC_TEXT, 0},
+	{"path", REC_TEXT, 0},
+	{"offset", REC_NUM, 0},
+	{"bytes", REC_NUM, 0},
+	{0},
 };
 
 struct walk {

@@ -18,7 +18,8 @@ static const struct opt opts[] = {
 
 static const struct opt_tool tool = {
 	.usage = "[--depot DIR] [IMAGE]...",
-	.purpose = "Compares all layers, or those of images, with their digests; names what differs.",
+	.purpose =
+		"Compares all layers, or those of images, with their digests; names what differs.",
 	.opts = opts,
 	.operands = -1,
 	.operand = "IMAGE",

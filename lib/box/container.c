@@ -93,8 +93,7 @@ static int make_root(const struct state *st, const struct spec *s, int userns, s
 		return -1;
 	work = fd_dir(boxdir, "work", 1);
 	while (work >= 0 && n < COMPOSE_LAYERS && (digest = spec_next(s, "layer", &i))) {
-		autofd layer = s->trace ? node_new_layer(st, digest)
-					: node_open_layer(st, digest);
+		autofd layer = s->trace ? node_new_layer(st, digest) : node_open_layer(st, digest);
 
 		if (layer >= 0 && upper < 0)
 			upper = prepare_upper(boxdir, layer, s);

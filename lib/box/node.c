@@ -19,7 +19,6 @@
 #include "kern/erofs.h"
 #include "kern/mnt.h"
 #include "kern/ns.h"
-#include "store/cache.h"
 #include "store/layer.h"
 
 static char *run_path(const struct state *st, const char *dir, const char *name)
@@ -30,12 +29,12 @@ static char *run_path(const struct state *st, const char *dir, const char *name)
 /* The derived layer if there is one, else the layer itself; META: the path of its metadata. */
 static int load_layer(const struct state *st, const char *digest, struct layer *l, char **meta)
 {
-	int r = cache_load(st, digest, l);
+	int r = layer_load_derived(st, digest, l);
 
 	if (r < 0 && errno != ENOENT)
 		return -1;
 	if (!r) {
-		*meta = cache_meta_path(st, digest);
+		*meta = layer_derived_meta_path(st, digest);
 		return 0;
 	}
 	if (layer_load(st, digest, l) < 0)

@@ -12,7 +12,7 @@
 int node_mount_layer(const struct state *st, const char *digest);
 /* The same, but only for a layer that is mounted. */
 int node_renew_layer(const struct state *st, const char *digest);
-int node_new_layer(const struct state *st, const char *digest); /* a detached mount of its own */
+int node_new_layer(const struct state *st, const char *digest);	 /* a detached mount of its own */
 int node_open_layer(const struct state *st, const char *digest); /* fd of its root; the caller's */
 
 /* Mounts RUN/dev, the device nodes every box may use, unless it is; returns an fd of its root. */

@@ -121,7 +121,8 @@ static int look_at(const struct state *st, const struct source *s, int connectio
 		       : 0;
 }
 
-int silent_abort(const struct state *st, int dry_run, void (*report)(const char *what, const char *why))
+int silent_abort(const struct state *st, int dry_run,
+		 void (*report)(const char *what, const char *why))
 {
 	struct sources s = {0};
 	autofd connections = -1;

@@ -8,5 +8,6 @@
  * conf.depot_abort and is served through FUSE is cut off: what hangs on it gets an error. REPORT is
  * called for each with its path. RUN/silent/MINOR keeps since when it is silent. -1 after fail().
  */
-int silent_abort(const struct state *st, int dry_run, void (*report)(const char *what, const char *why));
+int silent_abort(const struct state *st, int dry_run,
+		 void (*report)(const char *what, const char *why));
 #endif

@@ -37,4 +37,11 @@ int view_has_image(const struct view *v, const char *ref);
 
 /* All IDs of this node's boxes in order of their making, into one block: free it. */
 int view_ids(const struct state *st, char (**ids)[ID_MAX + 1], size_t *n);
+
+/*
+ * Lines "DIGEST DEPOT" of each layer whose data are not all on this node, and "DIGEST DEPOT: cause"
+ * of each that is in trouble; waits at most conf.depot_timeout for a depot.
+ */
+void view_layers(const struct state *st, const struct spec *s, struct buf *where,
+		 struct buf *errors);
 #endif

@@ -98,8 +98,7 @@ enum { DETACH = 2 /* MNT_DETACH */, NOFOLLOW = 8 /* UMOUNT_NOFOLLOW */ };
 int mnt_replace(int mnt, const char *path)
 {
 	/* MOVE_MOUNT_BENEATH, since Linux 6.5; before it there is a moment without a mount. */
-	long r = syscall(SYS_move_mount, mnt, "", AT_FDCWD, path,
-			 MOVE_MOUNT_F_EMPTY_PATH | 0x200);
+	long r = syscall(SYS_move_mount, mnt, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH | 0x200);
 
 	if (syscall(SYS_umount2, path, DETACH | NOFOLLOW) < 0)
 		return fail("cannot unmount '%s'", path);

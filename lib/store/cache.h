@@ -13,13 +13,6 @@
 #include "store/layer.h"
 
 /*
- * The derived layer of DIGEST: its devices and metadata; its digest is DIGEST still. -1 after fail(),
- * with ENOENT if there is none.
- */
-int cache_load(const struct state *st, const char *digest, struct layer *l);
-char *cache_meta_path(const struct state *st, const char *digest); /* to free */
-
-/*
  * Brings what a trace says (records of sbx-img trace: layer, path, offset, bytes) of JOB's image;
  * it joins what earlier traces brought. -1 after fail().
  */

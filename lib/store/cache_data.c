@@ -35,8 +35,8 @@ static int copy_blob(const struct depot_job *job, struct stage *s, const struct 
 	if (!faccessat(s->fd, to, F_OK, 0))
 		return 0;
 	fd = depot_create(s->fd, "data/new");
-	if (fd < 0 || depot_copy_path(from, fd, l->dev[i].blocks * TREE_BLOCK, l->dev[i].sha,
-				      "data") < 0)
+	if (fd < 0 ||
+	    depot_copy_path(from, fd, l->dev[i].blocks * TREE_BLOCK, l->dev[i].sha, "data") < 0)
 		return fail_more("layer '%.12s'", l->digest);
 	if (fdatasync(fd) < 0 || renameat(s->fd, "data/new", s->fd, to) < 0)
 		return fail("cannot write the image's data to disk");
@@ -60,9 +60,8 @@ static int copy_layer(struct depot_job *job, struct stage *s, const char *digest
 }
 
 /* LAYER for each layer of the image, then what was staged is published. */
-static int run(struct depot_job *job, int (*layer)(struct depot_job *, struct stage *, const char *,
-						   void *),
-	       void *arg)
+static int run(struct depot_job *job,
+	       int (*layer)(struct depot_job *, struct stage *, const char *, void *), void *arg)
 {
 	struct stage s = {.fd = -1};
 	struct image img;
@@ -171,8 +170,7 @@ static size_t wants(struct tree *t, const struct trace *tr, const char *digest, 
 
 	for (size_t i = 0; i < tr->n; i++) {
 		const struct record *r = &tr->v[i];
-		struct tree_inode *ino =
-			strcmp(r->layer, digest) ? NULL : tree_lookup(t, r->path);
+		struct tree_inode *ino = strcmp(r->layer, digest) ? NULL : tree_lookup(t, r->path);
 		uint64_t blocks, hi;
 
 		if (!ino || !S_ISREG(ino->mode) || !r->bytes || r->off >= ino->size)
@@ -298,7 +296,8 @@ static void rename_new(const struct want *w, size_t n, uint32_t dev)
 }
 
 /* The new blob gets its name, in the stage and in the tree. */
-static int end_blob(struct bring *b, struct stage *s, struct tree *t, const struct want *w, size_t n)
+static int end_blob(struct bring *b, struct stage *s, struct tree *t, const struct want *w,
+		    size_t n)
 {
 	char sha[65], to[TREE_SHA + 16];
 	int64_t dev;
@@ -315,8 +314,8 @@ static int end_blob(struct bring *b, struct stage *s, struct tree *t, const stru
 	return 0;
 }
 
-static int bring_layer(struct depot_job *job, struct stage *s, const struct layer *l, struct tree *t,
-		       const struct trace *trace)
+static int bring_layer(struct depot_job *job, struct stage *s, const struct layer *l,
+		       struct tree *t, const struct trace *trace)
 {
 	struct bring b = {.job = job, .l = l, .to = depot_create(s->fd, "data/new")};
 	autofree struct want *w = xcalloc(trace->n + 1, sizeof(*w));
@@ -349,8 +348,8 @@ static struct tree *read_layer(const struct state *st, const char *digest, struc
 	autofree char *path = NULL;
 	autofd fd = -1;
 
-	if (!cache_load(st, digest, l)) {
-		path = cache_meta_path(st, digest);
+	if (!layer_load_derived(st, digest, l)) {
+		path = layer_derived_meta_path(st, digest);
 	} else {
 		if (errno != ENOENT || layer_load(st, digest, l) < 0)
 			return NULL;

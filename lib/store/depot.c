@@ -20,8 +20,8 @@ enum { PIECE = 1 << 20, STALE_S = 24 * 3600 };
 
 static int make_dirs(const struct state *depot)
 {
-	static const char *const dirs[] = {"img",	"img/layer", "img/data",  "img/image",
-					   "img/name",	"img/tmp",   "img/index", "img/from"};
+	static const char *const dirs[] = {"img",      "img/layer", "img/data",	 "img/image",
+					   "img/name", "img/tmp",   "img/index", "img/from"};
 
 	for (size_t i = 0; i < sizeof(dirs) / sizeof(*dirs); i++)
 		if (mkdirat(depot->state, dirs[i], 0755) < 0 && errno != EEXIST)

@@ -17,7 +17,6 @@
 #include "store/erofs_read.h"
 #include "store/image_dir.h"
 #include "store/stage.h"
-#include "store/verify.h"
 
 enum { META_MAX = 1 << 30 };
 

@@ -21,9 +21,9 @@
 
 enum {
 	PIECE = 1 << 18,
-	SHARE_BLOBS = 31,	/* that a layer borrows from: each is one more file to open */
-	SHARE_MIN = 64,		/* blocks that a blob must give to be worth that */
-	INDEX_MAX = 16 << 20,	/* bytes of one index */
+	SHARE_BLOBS = 31,	 /* that a layer borrows from: each is one more file to open */
+	SHARE_MIN = 64,		 /* blocks that a blob must give to be worth that */
+	INDEX_MAX = 16 << 20,	 /* bytes of one index */
 	INDEX_TOTAL = 256 << 20, /* bytes of all that one push reads, the newest first */
 };
 
@@ -243,8 +243,8 @@ static int list_blobs(struct share *s)
 		if (!image_digest_valid(e->d_name) || fstatat(dirfd(d), e->d_name, &sb, 0) < 0)
 			continue;
 		if (!(s->ncand & (s->ncand - 1)))
-			s->cand = xrealloc(s->cand, (s->ncand ? s->ncand * 2 : 1) *
-							    sizeof(*s->cand));
+			s->cand =
+				xrealloc(s->cand, (s->ncand ? s->ncand * 2 : 1) * sizeof(*s->cand));
 		s->cand[s->ncand] = (struct cand){.mtime = sb.st_mtime};
 		memcpy(s->cand[s->ncand++].sha, e->d_name, TREE_SHA + 1);
 	}

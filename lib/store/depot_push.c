@@ -76,8 +76,8 @@ static int layer_there(const struct push *p, const char *digest)
 {
 	autolayer l = {0};
 
-	return depot_has_layer(p->job->depot, digest) &&
-	       !layer_load(p->job->depot, digest, &l) && blobs_there(p, &l);
+	return depot_has_layer(p->job->depot, digest) && !layer_load(p->job->depot, digest, &l) &&
+	       blobs_there(p, &l);
 }
 
 /* What became of the layer when it was pushed before, by any node. 1 known, 0 not. */

@@ -12,7 +12,6 @@
 #include "base/die.h"
 #include "base/fd.h"
 #include "base/kv.h"
-#include "store/cache.h"
 #include "store/image_dir.h"
 #include "store/layer.h"
 
@@ -221,7 +220,7 @@ int image_collect(const struct state *st, int (*unmount)(const char *path))
 	if (sweep(st, "img/image", &images, NULL) < 0 ||
 	    sweep(st, "img/layer", &layers, unmount) < 0 || sweep_cache(st) < 0 ||
 	    mark_blobs(st, "img/layer", layer_load, &blobs) < 0 ||
-	    mark_blobs(st, "img/cache", cache_load, &blobs) < 0)
+	    mark_blobs(st, "img/cache", layer_load_derived, &blobs) < 0)
 		goto out;
 	sort(&blobs);
 	r = sweep(st, "img/data", &blobs, NULL);

@@ -170,3 +170,18 @@ char *layer_blob_path(const struct state *st, const struct layer *l, size_t i)
 
 	return xasprintf("%s/img/data/%s", here ? st->conf.state : l->depot, l->dev[i].sha);
 }
+
+int layer_load_derived(const struct state *st, const char *digest, struct layer *l)
+{
+	char path[IMAGE_DIGEST + 32];
+
+	if (!image_digest_valid(digest))
+		return failx("'%.80s' is no layer's digest", digest);
+	snprintf(path, sizeof(path), "img/cache/%s/info", digest);
+	return layer_load_info(st, path, digest, l);
+}
+
+char *layer_derived_meta_path(const struct state *st, const char *digest)
+{
+	return xasprintf("%s/img/cache/%s/meta", st->conf.state, digest);
+}

@@ -36,6 +36,12 @@ struct layer {
 int layer_load(const struct state *st, const char *digest, struct layer *l);
 /* The same from the info file PATH, below the state directory. */
 int layer_load_info(const struct state *st, const char *path, const char *digest, struct layer *l);
+/*
+ * The derived layer of DIGEST, which refers to local data for what was cached (store/cache.h): its
+ * devices and metadata; its digest is DIGEST still. -1 after fail(), with ENOENT if there is none.
+ */
+int layer_load_derived(const struct state *st, const char *digest, struct layer *l);
+char *layer_derived_meta_path(const struct state *st, const char *digest); /* to free */
 void layer_free(struct layer *l);
 #define autolayer __attribute__((cleanup(layer_free))) struct layer
 

@@ -11,7 +11,6 @@
 #include "base/buf.h"
 #include "base/die.h"
 #include "base/fd.h"
-#include "store/cache.h"
 #include "store/depot_dir.h"
 #include "store/image_dir.h"
 
@@ -36,10 +35,10 @@ static int check_meta(const struct layer *l, const char *path)
 /* The derived metadata of a layer with cached pieces, if it has any. */
 static int check_derived(const struct state *st, const char *digest)
 {
-	autofree char *path = cache_meta_path(st, digest);
+	autofree char *path = layer_derived_meta_path(st, digest);
 	autolayer l = {0};
 
-	if (cache_load(st, digest, &l) < 0)
+	if (layer_load_derived(st, digest, &l) < 0)
 		return errno == ENOENT ? 0 : -1;
 	return check_meta(&l, path);
 }
@@ -102,8 +101,7 @@ static int verify_blob(struct verify *v, const struct layer *l, size_t i)
 		k++;
 	if (k == v->n) {
 		if (!(v->n & (v->n - 1)))
-			v->seen =
-				xrealloc(v->seen, (v->n ? v->n * 2 : 1) * sizeof(*v->seen));
+			v->seen = xrealloc(v->seen, (v->n ? v->n * 2 : 1) * sizeof(*v->seen));
 		memcpy(v->seen[v->n].sha, l->dev[i].sha, TREE_SHA + 1);
 		v->seen[v->n++].bad = depot_copy_path(path, -1, l->dev[i].blocks * TREE_BLOCK,
 						      l->dev[i].sha, "data") < 0;
@@ -129,7 +127,7 @@ int verify_layer(struct verify *v, const char *digest)
 		bad = damaged(v);
 	for (size_t i = 0; i < l.ndev; i++)
 		bad |= verify_blob(v, &l, i);
-	if (cache_load(v->st, digest, &derived) < 0)
+	if (layer_load_derived(v->st, digest, &derived) < 0)
 		return bad;
 	for (size_t i = 0; i < derived.ndev; i++)
 		bad |= verify_blob(v, &derived, i);
