@@ -114,7 +114,8 @@ ssize_t fd_read_all(int fd, void *p, size_t n)
 
 int fd_read_file(int at, const char *path, size_t max, struct buf *b)
 {
-	autofd fd = openat(at, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	/* A fifo that somebody put there must not stop us. */
+	autofd fd = openat(at, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat st;
 	size_t step = 1024;
 

@@ -43,22 +43,39 @@ static int load_layer(const struct state *st, const char *digest, struct layer *
 	return 0;
 }
 
+/* By descriptor: what is mounted is the file that was looked at, whatever its name leads to now. */
+static int mount_blobs(const struct state *st, const struct layer *l, const char *meta, int *fd,
+		       char **dev)
+{
+	for (size_t i = 0; i < l->ndev; i++) {
+		fd[i] = layer_open_blob(st, l, i);
+		if (fd[i] < 0)
+			return -1;
+		dev[i] = xasprintf("/proc/self/fd/%d", fd[i]);
+	}
+	return erofs_mount(meta, (const char *const *)dev, l->ndev);
+}
+
 int node_new_layer(const struct state *st, const char *digest)
 {
 	autofree char *meta = NULL;
 	autolayer l = {0};
 	char **dev;
-	int mnt;
+	int *fd, mnt;
 
 	if (load_layer(st, digest, &l, &meta) < 0)
 		return fail_more("layer '%.12s'", digest);
 	dev = xcalloc(l.ndev + 1, sizeof(*dev));
+	fd = xcalloc(l.ndev + 1, sizeof(*fd));
 	for (size_t i = 0; i < l.ndev; i++)
-		dev[i] = layer_blob_path(st, &l, i);
-	mnt = erofs_mount(meta, (const char *const *)dev, l.ndev);
-	for (size_t i = 0; i < l.ndev; i++)
+		fd[i] = -1;
+	mnt = mount_blobs(st, &l, meta, fd, dev);
+	for (size_t i = 0; i < l.ndev; i++) {
+		fd_close(&fd[i]);
 		free(dev[i]);
+	}
 	free(dev);
+	free(fd);
 	return mnt < 0 ? fail_more("layer '%.12s'", digest) : mnt;
 }
 

@@ -144,12 +144,13 @@ int probe_depot(const struct conf *conf, const char *path)
 static int look_blob(const struct state *st, const struct layer *l, size_t i, struct buf *answer)
 {
 	autofree char *path = layer_blob_path(st, l, i);
+	autofd fd = layer_open_blob(st, l, i);
 	struct mnt_file f;
 
-	if (mnt_identify(path, &f) < 0)
-		return fail("cannot open '%s'", path);
-	if (f.size != l->dev[i].blocks * TREE_BLOCK)
-		return failx("'%s' has the wrong size", path);
+	if (fd < 0)
+		return -1;
+	if (mnt_identify(fd, &f) < 0)
+		return fail("cannot look at '%s'", path);
 	buf_fmt(answer, "%s %llx:%llx:%llx\n", path, (unsigned long long)f.dev,
 		(unsigned long long)f.ino, (unsigned long long)f.mount);
 	return 0;

@@ -105,12 +105,12 @@ int mnt_replace(int mnt, const char *path)
 	return r < 0 ? mnt_move(mnt, AT_FDCWD, path) : 0;
 }
 
-int mnt_identify(const char *path, struct mnt_file *f)
+int mnt_identify(int fd, struct mnt_file *f)
 {
 	enum { UNIQUE = 0x4000 /* STATX_MNT_ID_UNIQUE */ };
 	struct statx sx;
 
-	if (syscall(SYS_statx, AT_FDCWD, path, AT_STATX_FORCE_SYNC,
+	if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC,
 		    STATX_INO | STATX_SIZE | STATX_MNT_ID | UNIQUE, &sx) < 0)
 		return -1;
 	*f = (struct mnt_file){

@@ -35,12 +35,12 @@ int mnt_move(int mnt, int at, const char *path);
  */
 int mnt_replace(int mnt, const char *path);
 
-/* A file as its server has it now, and the mount that it is seen through, which no other mount will
+/* An open file as its server has it now, and the mount that it is seen through, which no other mount will
  * ever have (the plain id before Linux 6.8). -1 with errno. */
 struct mnt_file {
 	uint64_t dev, ino, mount, size;
 };
-int mnt_identify(const char *path, struct mnt_file *f);
+int mnt_identify(int fd, struct mnt_file *f);
 
 int mnt_private(void); /* nothing mounted from here on is seen elsewhere, nor the reverse */
 /*

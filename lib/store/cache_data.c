@@ -202,11 +202,9 @@ struct bring {
 
 static int open_blob(struct bring *b, uint32_t dev)
 {
-	autofree char *path = layer_blob_path(b->job->st, b->l, dev);
-
 	if (b->blob[dev] < 0)
-		b->blob[dev] = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-	return b->blob[dev] < 0 ? fail("cannot open '%s'", path) : b->blob[dev];
+		b->blob[dev] = layer_open_blob(b->job->st, b->l, dev);
+	return b->blob[dev];
 }
 
 static int copy_blocks(struct bring *b, uint32_t dev, uint32_t block, uint32_t n)

@@ -3,13 +3,16 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/die.h"
+#include "base/fd.h"
 #include "base/kv.h"
 #include "store/image_dir.h"
 
@@ -184,4 +187,23 @@ int layer_load_derived(const struct state *st, const char *digest, struct layer 
 char *layer_derived_meta_path(const struct state *st, const char *digest)
 {
 	return xasprintf("%s/img/cache/%s/meta", st->conf.state, digest);
+}
+
+int layer_open_blob(const struct state *st, const struct layer *l, size_t i)
+{
+	int here = !*l->depot || layer_blob_here(st, l, i);
+	autofd depot = here ? -1 : fd_dir(AT_FDCWD, l->depot, 0), fd = -1;
+	autofree char *path = xasprintf("img/data/%s", l->dev[i].sha);
+	struct stat sb;
+
+	if (!here && depot < 0)
+		return -1;
+	fd = fd_openat2(here ? st->state : depot, path, O_RDONLY | O_NONBLOCK, 0,
+			RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	if (fd < 0 || fstat(fd, &sb) < 0)
+		return fail("cannot open '%s/%s'", here ? st->conf.state : l->depot, path);
+	if (!S_ISREG(sb.st_mode) || (uint64_t)sb.st_size != l->dev[i].blocks * TREE_BLOCK)
+		return failx("'%s/%s' is no file of the right size",
+			     here ? st->conf.state : l->depot, path);
+	return fd_take(&fd);
 }

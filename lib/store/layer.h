@@ -60,5 +60,10 @@ void layer_info_plain(const struct layer *l, struct buf *b); /* without "depot" 
  */
 char *layer_meta_path(const struct state *st, const struct layer *l);
 char *layer_blob_path(const struct state *st, const struct layer *l, size_t i);
+/*
+ * Device I, opened for reading: a regular file of the right length. A depot is written by others: no
+ * link in it is followed, or it could show boxes what lies elsewhere on the node. -1 after fail().
+ */
+int layer_open_blob(const struct state *st, const struct layer *l, size_t i);
 int layer_blob_here(const struct state *st, const struct layer *l, size_t i); /* 1 or 0 */
 #endif

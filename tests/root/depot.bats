@@ -241,6 +241,26 @@ f.seek(-1, 1); f.write(bytes([b[0] ^ 1]))' "$1" "$2"
 	sbx-img fetch small "$d"
 }
 
+@test "no link or fifo in a depot leads a box to what lies elsewhere" {
+	local d=$BATS_TEST_TMPDIR/d data
+	cp -a "$D" "$d"
+	data=$(data_of --depot "$d" small)
+	node n1
+	sbx-img fetch small "$d"
+	mv "$d/img/data/$data" "$BATS_TEST_TMPDIR/elsewhere"
+	ln -s "$BATS_TEST_TMPDIR/elsewhere" "$d/img/data/$data"
+	run -75 sbx-create -i small
+	assert_output --partial 'symbolic link'
+	run ! sbx-img cache small
+	rm "$d/img/data/$data"
+	mkfifo "$d/img/data/$data"
+	run -75 sbx-create -i small
+	assert_output --partial 'no file of the right size'
+	rm "$d/img/image/"*
+	mkfifo "$d/img/image/$(sbx-img ls -o digest)"
+	run -125 sbx-img fetch small "$d"
+}
+
 lies()
 {
 	run --separate-stderr -125 sbx-img fetch small "$d"
