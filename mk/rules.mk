@@ -11,7 +11,6 @@ LIBS_sbx-img-push := -lcrypto
 LIBS_sbx-img-fetch := -lcrypto
 LIBS_sbx-img-verify := -lcrypto
 LIBS_sbx-img-cache := -lcrypto
-LIBS_sbx-verify := -lcrypto
 LIBS_sbx-cp := -larchive
 LIBS_sbx-seccomp := -lseccomp
 LIBS_sbx-lint := -lgit2

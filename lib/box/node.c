@@ -14,7 +14,6 @@
 #include "base/die.h"
 #include "base/fd.h"
 #include "base/lock.h"
-#include "base/run.h"
 #include "box/probe.h"
 #include "kern/erofs.h"
 #include "kern/mnt.h"
@@ -117,23 +116,6 @@ static int remember(const struct state *st, const char *digest, const struct buf
 	return dir < 0 ? -1 : fd_replace(st->run, path, ids->p, ids->len, 0);
 }
 
-/* What sbx-verify says of the metadata. It has libraries, which the tools that make boxes have not. */
-static int verify(const struct state *st, const char *digest)
-{
-	autofree char *path = xasprintf("%s/sbx-verify", st->conf.libexec);
-	char name[] = "sbx-verify", *argv[] = {name, (char *)digest, NULL};
-	autobuf b = BUF_INIT;
-	int status = run_output(path, argv, 4096, &b);
-
-	if (status < 0)
-		return -1;
-	if (b.len && b.p[b.len - 1] == '\n')
-		b.p[--b.len] = 0;
-	if (!status)
-		return 0;
-	return failx("%s", b.len ? b.p : "cannot verify the layer: sbx-verify died");
-}
-
 static int mount_layer_locked(const struct state *st, const char *digest, const char *at)
 {
 	int there = mnt_is_root(AT_FDCWD, at) == 1;
@@ -149,7 +131,7 @@ static int mount_layer_locked(const struct state *st, const char *digest, const 
 		return 0;
 	if (mkdir(at, 0700) < 0 && errno != EEXIST)
 		return fail("cannot make directory '%s'", at);
-	mnt = verify(st, digest) < 0 ? -1 : node_new_layer(st, digest);
+	mnt = layer_check(st, digest) < 0 ? -1 : node_new_layer(st, digest);
 	/* First: a mount that nothing is known of would be taken for a local one. */
 	if (mnt < 0 || remember(st, digest, &now) < 0)
 		return -1;

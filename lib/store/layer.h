@@ -51,6 +51,12 @@ int layer_list(const struct state *st, char (**digest)[IMAGE_DIGEST + 1], size_t
 /* Is AT "" or an absolute path other than "/", without "..", ".", empty parts and a slash at its end? */
 int layer_at_valid(const char *at);
 
+/*
+ * Info and metadata of a layer, and its derived ones if there are any, are what their digests say.
+ * -1 after fail(), which names the layer and the file.
+ */
+int layer_check(const struct state *st, const char *digest);
+
 int layer_digest(const struct layer *l, char hex[TREE_SHA + 1]); /* reckoned; -1 after fail() */
 /* The text of an info file. */
 void layer_info(const struct layer *l, struct buf *b);

@@ -14,46 +14,6 @@
 #include "store/depot_dir.h"
 #include "store/image_dir.h"
 
-static int load(const struct state *st, const char *digest, struct layer *l)
-{
-	char own[IMAGE_DIGEST + 1];
-
-	if (layer_load(st, digest, l) < 0)
-		return -1;
-	if (layer_digest(l, own) < 0)
-		return -1;
-	return strcmp(own, digest) ? failx("info of layer '%s' is damaged", digest) : 0;
-}
-
-static int check_meta(const struct layer *l, const char *path)
-{
-	if (depot_copy_path(path, -1, l->meta_bytes, l->meta, "metadata") < 0)
-		return fail_more("layer '%s'", l->digest);
-	return 0;
-}
-
-/* The derived metadata of a layer with cached pieces, if it has any. */
-static int check_derived(const struct state *st, const char *digest)
-{
-	autofree char *path = layer_derived_meta_path(st, digest);
-	autolayer l = {0};
-
-	if (layer_load_derived(st, digest, &l) < 0)
-		return errno == ENOENT ? 0 : -1;
-	return check_meta(&l, path);
-}
-
-int verify_meta(const struct state *st, const char *digest)
-{
-	autofree char *path = NULL;
-	autolayer l = {0};
-
-	if (load(st, digest, &l) < 0)
-		return -1;
-	path = layer_meta_path(st, &l);
-	return check_meta(&l, path) < 0 ? -1 : check_derived(st, digest);
-}
-
 struct seen {
 	char sha[TREE_SHA + 1];
 	int bad;
@@ -117,14 +77,10 @@ static int verify_blob(struct verify *v, const struct layer *l, size_t i)
 int verify_layer(struct verify *v, const char *digest)
 {
 	autolayer l = {0}, derived = {0};
-	int bad = 0;
+	int bad = layer_check(v->st, digest) < 0 ? damaged(v) : 0;
 
-	if (load(v->st, digest, &l) < 0) {
-		fail_more("layer '%s'", digest);
-		return damaged(v);
-	}
-	if (verify_meta(v->st, digest) < 0)
-		bad = damaged(v);
+	if (layer_load(v->st, digest, &l) < 0)
+		return bad;
 	for (size_t i = 0; i < l.ndev; i++)
 		bad |= verify_blob(v, &l, i);
 	if (layer_load_derived(v->st, digest, &derived) < 0)

@@ -3,12 +3,6 @@
 #define STORE_VERIFY_H
 #include "store/layer.h"
 
-/*
- * Metadata and info of one layer: cheap, and enough before a mount. DERIVED, the layer's copy that
- * refers to cached pieces, is looked at as well if there is one. -1 after fail().
- */
-int verify_meta(const struct state *st, const char *digest);
-
 /* What was looked at: a blob that many layers share is read once. */
 struct verify;
 struct verify *verify_open(const struct state *st, void (*bad)(void));
