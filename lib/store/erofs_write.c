@@ -1,6 +1,5 @@
 /*
- * The on-disk format is that of the kernel's fs/erofs/erofs_fs.h
- * (Documentation/filesystems/erofs.rst). Layout: superblock and device slots, inodes in the order of
+ * Layout: superblock and device slots, inodes in the order of
  * the tree (each with its attributes and, where they fit into one block, the tail of a directory or
  * a link behind it), then whole blocks of directories and links.
  */
@@ -16,57 +15,7 @@
 #include "base/buf.h"
 #include "base/die.h"
 #include "base/fd.h"
-
-enum {
-	BLOCK = TREE_BLOCK,
-	BLOCK_BITS = 12,
-	SLOT = 32, /* unit of inode numbers */
-	INODE = 64,
-	DIRENT = 12,
-	SB_AT = 1024,
-	DEV_AT = 1152, /* the first device slot, in units of 128 bytes: 9 */
-	FLAT_PLAIN = 0,
-	FLAT_INLINE = 2,
-	CHUNK_BASED = 4,
-	CHUNK_INDEXES = 0x20,
-	NULL_BLOCK = 0xffffffff,
-};
-
-struct super {
-	uint32_t magic, checksum, compat;
-	uint8_t blkszbits, extslots;
-	uint16_t root_nid;
-	uint64_t inos, build_time;
-	uint32_t build_nsec, blocks, meta_blkaddr, xattr_blkaddr;
-	uint8_t uuid[16], volume[16];
-	uint32_t incompat;
-	uint16_t compr, extra_devices, devt_slotoff;
-	uint8_t rest[38];
-};
-
-struct device_slot {
-	uint8_t tag[64];
-	uint32_t blocks, uniaddr;
-	uint8_t rest[56];
-};
-
-struct disk_inode {
-	uint16_t format, xattr_icount, mode, reserved;
-	uint64_t size;
-	uint32_t u, ino, uid, gid;
-	uint64_t mtime;
-	uint32_t nsec, nlink;
-	uint8_t rest[16];
-};
-
-_Static_assert(sizeof(struct super) == 128, "superblock");
-_Static_assert(sizeof(struct device_slot) == 128, "device slot");
-_Static_assert(sizeof(struct disk_inode) == INODE, "inode");
-
-struct dir_list {
-	struct tree_inode *ino;
-	struct tree_dentry **child; /* sorted */
-};
+#include "store/erofs_disk.h"
 
 struct writer {
 	int fd;
@@ -79,7 +28,7 @@ struct writer {
 	struct tree_inode *root;
 	const struct tree_blob *blob; /* the tree's */
 	uint16_t *id;		      /* of each blob: its device, from 1; 0: no file uses it */
-	struct device_slot *slot;
+	struct erofs_device *slot;
 	size_t nslot;
 };
 
@@ -88,34 +37,12 @@ static size_t align(size_t n, size_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Index and length of an attribute's prefix; 0 if EROFS cannot hold it. */
-static int prefix(const char *name, size_t *len)
-{
-	static const struct {
-		const char *text;
-		int index;
-	} all[] = {
-		{"user.", 1},
-		{"system.posix_acl_access", 2},
-		{"system.posix_acl_default", 3},
-		{"trusted.", 4},
-		{"security.", 6},
-	};
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
-		*len = strlen(all[i].text);
-		if (!strncmp(name, all[i].text, *len))
-			return all[i].index;
-	}
-	return 0;
-}
-
 static size_t xattr_bytes(const struct tree_inode *ino)
 {
 	size_t sum = 0, skip;
 
 	for (const struct tree_xattr *x = ino->xattr; x; x = x->next)
-		if (prefix(x->bytes, &skip))
+		if (erofs_prefix(x->bytes, &skip))
 			sum += align(4 + x->nlen - skip + x->vlen, 4);
 	return sum ? sum + 12 : 0;
 }
@@ -156,11 +83,11 @@ static uint64_t dir_bytes(struct tree_dentry **child, size_t n)
 	size_t used = 0, len;
 
 	while (next_name(&s, &name, &len, &d)) {
-		if (used + DIRENT + len > BLOCK) {
-			full += BLOCK;
+		if (used + EROFS_DIRENT + len > EROFS_BLOCK) {
+			full += EROFS_BLOCK;
 			used = 0;
 		}
-		used += DIRENT + len;
+		used += EROFS_DIRENT + len;
 	}
 	return full + used;
 }
@@ -194,7 +121,7 @@ static unsigned chunk_bits(const struct tree_inode *ino, uint64_t blocks)
 
 static uint64_t file_blocks(const struct tree_inode *ino)
 {
-	return (ino->size + BLOCK - 1) / BLOCK;
+	return (ino->size + EROFS_BLOCK - 1) / EROFS_BLOCK;
 }
 
 static uint64_t chunks(const struct tree_inode *ino, unsigned bits)
@@ -205,9 +132,9 @@ static uint64_t chunks(const struct tree_inode *ino, unsigned bits)
 /* Bytes behind inode and attributes, in the inode's own block; 0: they have blocks of their own. */
 static size_t tail_bytes(const struct tree_inode *ino)
 {
-	size_t head = INODE + xattr_bytes(ino), tail = ino->size % BLOCK;
+	size_t head = EROFS_INODE + xattr_bytes(ino), tail = ino->size % EROFS_BLOCK;
 
-	return head + tail <= BLOCK ? tail : 0;
+	return head + tail <= EROFS_BLOCK ? tail : 0;
 }
 
 static size_t order_room(const struct writer *w)
@@ -215,24 +142,43 @@ static size_t order_room(const struct writer *w)
 	return w->n && (w->n & (w->n - 1)) == 0 ? w->n * 2 : w->n ? 0 : 1;
 }
 
+/* Pieces that continue each other become one, so that equal files have equal indexes. */
+static void merge_extents(struct tree_inode *ino)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < ino->n; i++) {
+		const struct tree_extent *e = &ino->ext[i];
+		struct tree_extent *to = n ? &ino->ext[n - 1] : NULL;
+
+		if (to && e->dev == to->dev && e->lblk == to->lblk + to->n &&
+		    e->dblk == to->dblk + to->n)
+			to->n += e->n;
+		else
+			ino->ext[n++] = *e;
+	}
+	ino->n = n;
+}
+
 /* Gives INO its place. Only what lies inline must not cross a block. */
 static int place(struct writer *w, struct tree_inode *ino)
 {
-	size_t head = INODE + xattr_bytes(ino), room = order_room(w);
+	size_t head = EROFS_INODE + xattr_bytes(ino), room = order_room(w);
 	uint64_t tail = 0;
 
 	if (room)
 		w->order = xrealloc(w->order, room * sizeof(*w->order));
 	w->order[w->n++] = ino;
-	w->next = align(w->next, SLOT);
+	w->next = align(w->next, EROFS_SLOT);
 	if (S_ISDIR(ino->mode) || S_ISLNK(ino->mode)) {
 		tail = tail_bytes(ino);
-		if (tail && w->next % BLOCK + head + tail > BLOCK)
-			w->next = align(w->next, BLOCK);
+		if (tail && w->next % EROFS_BLOCK + head + tail > EROFS_BLOCK)
+			w->next = align(w->next, EROFS_BLOCK);
 	} else if (S_ISREG(ino->mode) && ino->size) {
+		merge_extents(ino);
 		head = align(head, 8);
 		tail = chunks(ino, chunk_bits(ino, file_blocks(ino))) * 8;
-		if (file_blocks(ino) >= NULL_BLOCK)
+		if (file_blocks(ino) >= EROFS_NULL_BLOCK)
 			return failx("a file of %llu bytes is too large",
 				     (unsigned long long)ino->size);
 	}
@@ -306,7 +252,7 @@ static void put_xattrs(struct buf *b, const struct tree_inode *ino)
 		return;
 	buf_add(b, head, sizeof(head));
 	for (const struct tree_xattr *x = ino->xattr; x; x = x->next) {
-		int index = prefix(x->bytes, &skip);
+		int index = erofs_prefix(x->bytes, &skip);
 		uint16_t vlen = htole16(x->vlen);
 		size_t n = 4 + x->nlen - skip + x->vlen;
 
@@ -345,35 +291,19 @@ static void put_chunks(const struct writer *w, struct buf *b, const struct tree_
 			i++;
 		e = i < ino->n && ino->ext[i].lblk <= lblk ? &ino->ext[i] : NULL;
 		put_index(b, e ? w->id[e->dev] : 0,
-			  e ? e->dblk + (uint32_t)(lblk - e->lblk) : NULL_BLOCK);
+			  e ? e->dblk + (uint32_t)(lblk - e->lblk) : EROFS_NULL_BLOCK);
 	}
-}
-
-static uint8_t dirent_type(mode_t mode)
-{
-	static const struct {
-		mode_t fmt;
-		uint8_t type;
-	} all[] = {
-		{S_IFREG, 1}, {S_IFDIR, 2},  {S_IFCHR, 3}, {S_IFBLK, 4},
-		{S_IFIFO, 5}, {S_IFSOCK, 6}, {S_IFLNK, 7},
-	};
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
-		if ((mode & S_IFMT) == all[i].fmt)
-			return all[i].type;
-	return 0;
 }
 
 /* One block of a directory from the entries collected: the table, then the names. */
 static void put_dir_block(struct buf *b, struct buf *table, struct buf *names, size_t room)
 {
 	size_t used = table->len + names->len;
-	unsigned count = (unsigned)(table->len / DIRENT);
+	unsigned count = (unsigned)(table->len / EROFS_DIRENT);
 
 	for (unsigned i = 0; i < count; i++) {
 		uint16_t off;
-		char *at = table->p + i * DIRENT + 8;
+		char *at = table->p + i * EROFS_DIRENT + 8;
 
 		memcpy(&off, at, 2);
 		off = htole16((uint16_t)(off + table->len));
@@ -398,15 +328,15 @@ static void put_dir(struct buf *b, const struct tree_inode *dir)
 
 	while (next_name(&s, &name, &len, &d)) {
 		const struct tree_inode *to = d ? d->ino : len == 1 ? dir : dir->up;
-		uint64_t nid = htole64(to->pos / SLOT);
+		uint64_t nid = htole64(to->pos / EROFS_SLOT);
 		uint16_t off;
 
-		if (table.len + DIRENT + names.len + len > BLOCK)
-			put_dir_block(b, &table, &names, BLOCK);
+		if (table.len + EROFS_DIRENT + names.len + len > EROFS_BLOCK)
+			put_dir_block(b, &table, &names, EROFS_BLOCK);
 		off = (uint16_t)names.len; /* the table's length is added when it is known */
 		buf_add(&table, &nid, 8);
 		buf_add(&table, &off, 2);
-		buf_chr(&table, (char)dirent_type(to->mode));
+		buf_chr(&table, (char)erofs_type(to->mode));
 		buf_chr(&table, 0);
 		buf_add(&names, name, len);
 	}
@@ -425,23 +355,23 @@ static uint32_t dir_links(const struct tree_inode *dir)
 }
 
 /* The body of a directory or link: its first blocks go to FAR when it is not inline. */
-static uint32_t body_format(struct writer *w, const struct tree_inode *ino, struct disk_inode *di)
+static uint32_t body_format(struct writer *w, const struct tree_inode *ino, struct erofs_inode *di)
 {
-	uint64_t blocks = ino->size / BLOCK;
+	uint64_t blocks = ino->size / EROFS_BLOCK;
 	size_t tail = tail_bytes(ino);
-	uint16_t layout_ = tail ? FLAT_INLINE : FLAT_PLAIN;
+	uint16_t layout_ = tail ? EROFS_FLAT_INLINE : EROFS_FLAT_PLAIN;
 
 	if (!tail)
 		blocks = file_blocks(ino);
 	di->format = (uint16_t)(di->format | layout_ << 1);
-	di->u = blocks ? (uint32_t)w->block : NULL_BLOCK;
+	di->u = blocks ? (uint32_t)w->block : EROFS_NULL_BLOCK;
 	w->block += blocks;
 	return (uint32_t)tail;
 }
 
 static int put_inode(struct writer *w, struct tree_inode *ino, struct buf *far)
 {
-	struct disk_inode di = {
+	struct erofs_inode di = {
 		.format = 1, /* extended */
 		.mode = (uint16_t)ino->mode,
 		.size = S_ISREG(ino->mode) || S_ISDIR(ino->mode) || S_ISLNK(ino->mode) ? ino->size
@@ -451,7 +381,7 @@ static int put_inode(struct writer *w, struct tree_inode *ino, struct buf *far)
 		.mtime = htole64((uint64_t)ino->mtime),
 		.nsec = htole32(ino->nsec),
 		.nlink = htole32(S_ISDIR(ino->mode) ? dir_links(ino) : ino->names),
-		.ino = htole32((uint32_t)(ino->pos / SLOT)),
+		.ino = htole32((uint32_t)(ino->pos / EROFS_SLOT)),
 	};
 	size_t xattrs = xattr_bytes(ino), tail = 0;
 	autobuf body = BUF_INIT;
@@ -467,8 +397,8 @@ static int put_inode(struct writer *w, struct tree_inode *ino, struct buf *far)
 			buf_add(&body, ino->target, (size_t)ino->size);
 	} else if (S_ISREG(ino->mode) && ino->size) {
 		bits = chunk_bits(ino, file_blocks(ino));
-		di.format |= CHUNK_BASED << 1;
-		di.u = bits | CHUNK_INDEXES;
+		di.format |= EROFS_CHUNK_BASED << 1;
+		di.u = bits | EROFS_CHUNK_INDEXES;
 	} else if (!S_ISREG(ino->mode)) {
 		di.u = ino->rdev;
 	}
@@ -487,47 +417,36 @@ static int put_inode(struct writer *w, struct tree_inode *ino, struct buf *far)
 		put_chunks(w, &w->out, ino, bits);
 	}
 	buf_add(far, body.p, body.len - tail);
-	memset(buf_room(far, BLOCK), 0, align(far->len, BLOCK) - far->len);
-	far->len = align(far->len, BLOCK);
+	memset(buf_room(far, EROFS_BLOCK), 0, align(far->len, EROFS_BLOCK) - far->len);
+	far->len = align(far->len, EROFS_BLOCK);
 	buf_add(&w->out, body.p ? body.p + (body.len - tail) : "", tail);
 	return 0;
 }
 
-/* CRC-32C as the kernel's crc32c(): reflected, not inverted at the end. */
-static uint32_t crc32c(uint32_t crc, const unsigned char *p, size_t n)
-{
-	while (n--) {
-		crc ^= *p++;
-		for (int i = 0; i < 8; i++)
-			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
-	}
-	return crc;
-}
-
 static int write_super(struct writer *w)
 {
-	struct super sb = {
-		.magic = htole32(0xe0f5e1e2),
-		.compat = htole32(1 | 2), /* checksum; the time in an inode is its mtime */
-		.blkszbits = BLOCK_BITS,
-		.root_nid = htole16((uint16_t)(w->root->pos / SLOT)),
+	struct erofs_super sb = {
+		.magic = htole32(EROFS_MAGIC),
+		.compat = htole32(EROFS_COMPAT),
+		.blkszbits = EROFS_BLOCK_BITS,
+		.root_nid = htole16((uint16_t)(w->root->pos / EROFS_SLOT)),
 		.inos = htole64(w->n),
-		.blocks = htole32((uint32_t)(w->at / BLOCK)),
-		.incompat = htole32(4 | 8), /* chunked files, device table */
+		.blocks = htole32((uint32_t)(w->at / EROFS_BLOCK)),
+		.incompat = htole32(EROFS_INCOMPAT),
 		.extra_devices = htole16((uint16_t)w->nslot),
-		.devt_slotoff = htole16(DEV_AT / 128),
+		.devt_slotoff = htole16(EROFS_DEV_AT / 128),
 	};
 	size_t slots = w->nslot * sizeof(*w->slot);
-	unsigned char first[BLOCK];
+	unsigned char first[EROFS_BLOCK];
 
-	if (w->nslot && pwrite(w->fd, w->slot, slots, DEV_AT) != (ssize_t)slots)
+	if (w->nslot && pwrite(w->fd, w->slot, slots, EROFS_DEV_AT) != (ssize_t)slots)
 		return fail("cannot write the image's metadata");
-	if (pread(w->fd, first, BLOCK, 0) != BLOCK)
+	if (pread(w->fd, first, EROFS_BLOCK, 0) != EROFS_BLOCK)
 		return fail("cannot read back the image's metadata");
-	memcpy(first + SB_AT, &sb, sizeof(sb));
-	sb.checksum = htole32(crc32c(~0u, first + SB_AT, BLOCK - SB_AT));
-	memcpy(first + SB_AT, &sb, sizeof(sb));
-	if (pwrite(w->fd, first, BLOCK, 0) != BLOCK)
+	memcpy(first + EROFS_SB_AT, &sb, sizeof(sb));
+	sb.checksum = htole32(erofs_checksum(first + EROFS_SB_AT, EROFS_BLOCK - EROFS_SB_AT));
+	memcpy(first + EROFS_SB_AT, &sb, sizeof(sb));
+	if (pwrite(w->fd, first, EROFS_BLOCK, 0) != EROFS_BLOCK)
 		return fail("cannot write the image's metadata");
 	return 0;
 }
@@ -536,11 +455,11 @@ static int write_all(struct writer *w)
 {
 	autobuf far = BUF_INIT;
 
-	w->block = align(w->next, BLOCK) / BLOCK;
+	w->block = align(w->next, EROFS_BLOCK) / EROFS_BLOCK;
 	for (size_t i = 0; i < w->n; i++)
 		if (put_inode(w, w->order[i], &far) < 0)
 			return -1;
-	if (pad_to(w, align(w->next, BLOCK)) < 0 || flush(w) < 0)
+	if (pad_to(w, align(w->next, EROFS_BLOCK)) < 0 || flush(w) < 0)
 		return -1;
 	buf_add(&w->out, far.p, far.len);
 	return flush(w);
@@ -571,7 +490,7 @@ static int number_devices(struct writer *w, const struct tree *t, struct erofs_s
 	for (uint32_t i = 0; i < n; i++) {
 		if (!w->id[i])
 			continue;
-		if (w->blob[i].blocks >= NULL_BLOCK)
+		if (w->blob[i].blocks >= EROFS_NULL_BLOCK)
 			return failx("the image's data are too large");
 		memcpy(w->slot[w->nslot].tag, w->blob[i].sha, sizeof(w->slot->tag));
 		w->slot[w->nslot].blocks = htole32((uint32_t)w->blob[i].blocks);
@@ -579,7 +498,7 @@ static int number_devices(struct writer *w, const struct tree *t, struct erofs_s
 		w->id[i] = (uint16_t)++w->nslot;
 	}
 	stats->ndev = w->nslot;
-	w->next = DEV_AT + w->nslot * sizeof(*w->slot);
+	w->next = EROFS_DEV_AT + w->nslot * sizeof(*w->slot);
 	return 0;
 }
 

@@ -31,7 +31,8 @@ typedef int tree_change_fn(void *arg, enum tree_change how, const char *path,
 
 /*
  * Calls FN for every name that differs, parents first and names in order; below a directory that was
- * added or deleted too. Files whose extents lie elsewhere are compared by SAME (NULL: they differ).
+ * added or deleted too. Files that agree but for where their extents lie are compared by SAME: 1 equal,
+ * 0 not, -1 after fail(); NULL: they differ.
  * A non-zero result of FN ends it and is returned.
  */
 int tree_compare(const struct tree *a, const struct tree *b,
