@@ -20,10 +20,13 @@
 
 static const char *name;
 static int quiet;
+static uint64_t collapse = IMPORT_COLLAPSE;
 static struct rec_opts recs;
 
 static const struct opt opts[] = {
 	{0, "name", "NAME[:TAG]", OPT_STR, &name, "import: the image's name (tag: latest)"},
+	{0, "collapse", "SIZE", OPT_SIZE, &collapse,
+	 "import: merge the source's layers up to this (3G; 0: none)"},
 	{'q', "quiet", NULL, OPT_FLAG, &quiet, "import: no progress bar and no notes"},
 	REC_OPTIONS(recs),
 	{0},
@@ -41,7 +44,7 @@ static const struct opt_verb verbs[] = {
 };
 
 static const struct opt_tool tool = {
-	.usage = "import [--name NAME[:TAG]] SOURCE\n"
+	.usage = "import [--name NAME[:TAG]] [--collapse SIZE] SOURCE\n"
 		 "       sbx-img ls | show IMAGE | tag IMAGE NAME[:TAG] | rm IMAGE... | gc\n"
 		 "       sbx-img VERB --help",
 	.purpose = "Bring root file systems onto this node as images; list, name and remove them.\n"
@@ -79,7 +82,7 @@ static void progress(const struct import *im, void *arg)
 
 static int verb_import(int argc, char **argv)
 {
-	struct import im = {.unmount = mnt_unmount};
+	struct import im = {.unmount = mnt_unmount, .collapse = collapse};
 	char digest[IMAGE_DIGEST + 1];
 	int bar = !quiet && isatty(STDERR_FILENO), r;
 

@@ -226,7 +226,8 @@ static int untar(struct import *im, struct stream *s)
 }
 
 /* A layer named by the digest of its bytes as they lie there. */
-static int oci_layer(struct import *im, struct source *src, const char *name, const char *hex)
+static int oci_layer(struct import *im, struct source *src, struct import_config *c,
+		     const char *name, const char *hex)
 {
 	struct stream *s = source_open(src, name);
 	char got[SHA_HEX + 1];
@@ -235,14 +236,15 @@ static int oci_layer(struct import *im, struct source *src, const char *name, co
 	if (!s)
 		return -1;
 	stream_hash(s);
-	if (!untar(im, s) && !stream_finish(s, got))
+	if (!import_next(im, c, s->size) && !untar(im, s) && !stream_finish(s, got))
 		r = strcmp(hex, got) ? failx("it is damaged: its digest is %s", got) : 0;
 	stream_close(s);
 	return r;
 }
 
 /* A layer known by the digest of the tar in it (HEX; NULL if the archive tells none). */
-static int docker_layer(struct import *im, struct source *src, const char *name, const char *hex)
+static int docker_layer(struct import *im, struct source *src, struct import_config *c,
+			const char *name, const char *hex)
 {
 	struct stream *outer = source_open(src, name), *s = NULL;
 	struct archive *a = outer ? stream_reader(outer, STREAM_RAW) : NULL;
@@ -253,7 +255,7 @@ static int docker_layer(struct import *im, struct source *src, const char *name,
 	if (a && (head == ARCHIVE_OK || head == ARCHIVE_WARN)) {
 		s = stream_archive(a);
 		stream_hash(s);
-		if (!untar(im, s) && !stream_finish(s, got))
+		if (!import_next(im, c, outer->size) && !untar(im, s) && !stream_finish(s, got))
 			r = hex && strcmp(hex, got) != 0
 				    ? failx("it is damaged: its digest is %s", got)
 				    : 0;
@@ -295,15 +297,14 @@ int import_oci(struct import *im, struct source *s, struct import_config *c)
 		if (type && strstr(type, "encrypted"))
 			return failx("layer %zu is encrypted", i + 1);
 		hex = blob(layer, name);
-		tree_next_layer(im->tree);
-		if (!hex || oci_layer(im, s, name, hex) < 0)
+		if (!hex || oci_layer(im, s, c, name, hex) < 0)
 			return fail_more("layer %zu", i + 1);
 	}
 	return 0;
 }
 
-static int docker_layers(struct import *im, struct source *s, json_object *layers,
-			 json_object *conf)
+static int docker_layers(struct import *im, struct source *s, struct import_config *c,
+			 json_object *layers, json_object *conf)
 {
 	json_object *rootfs = get(conf, "rootfs", json_type_object);
 	json_object *ids = get(rootfs, "diff_ids", json_type_array);
@@ -317,8 +318,7 @@ static int docker_layers(struct import *im, struct source *s, json_object *layer
 			return failx("layer %zu has no name", i + 1);
 		if (hex && (strncmp(hex, "sha256:", 7) != 0 || !image_digest_valid(hex + 7)))
 			return failx("layer %zu has a digest that is no sha256", i + 1);
-		tree_next_layer(im->tree);
-		if (docker_layer(im, s, json_object_get_string(name), hex ? hex + 7 : NULL) < 0)
+		if (docker_layer(im, s, c, json_object_get_string(name), hex ? hex + 7 : NULL) < 0)
 			return fail_more("layer %zu", i + 1);
 	}
 	return 0;
@@ -345,5 +345,5 @@ int import_docker(struct import *im, struct source *s, struct import_config *c)
 	conf = load(s, name, NULL);
 	if (!conf || config(conf, c) < 0 || count_ok(layers) < 0)
 		return -1;
-	return docker_layers(im, s, layers, conf);
+	return docker_layers(im, s, c, layers, conf);
 }
