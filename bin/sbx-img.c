@@ -40,6 +40,7 @@ static const struct opt_verb verbs[] = {
 	{"tag", "give an image one more name"},
 	{"rm", "remove names, and what nobody uses then"},
 	{"gc", "remove what no name and no box uses"},
+	{"pull", "an image from a registry, by skopeo"},
 	{0},
 };
 
@@ -84,6 +85,7 @@ static int verb_import(int argc, char **argv)
 {
 	struct import im = {.unmount = mnt_unmount, .collapse = collapse};
 	char digest[IMAGE_DIGEST + 1];
+	autobuf note = BUF_INIT;
 	int bar = !quiet && isatty(STDERR_FILENO), r;
 
 	if (argc != 1)
@@ -95,12 +97,8 @@ static int verb_import(int argc, char **argv)
 		fputs("\r\033[K", stderr);
 	if (r < 0)
 		die();
-	if (im.sockets && !quiet)
-		warnf("left out %llu socket%s", (unsigned long long)im.sockets,
-		      im.sockets > 1 ? "s" : "");
-	if (im.xattrs && !quiet)
-		warnf("left out %llu extended attribute%s that an image cannot have",
-		      (unsigned long long)im.xattrs, im.xattrs > 1 ? "s" : "");
+	if (!quiet && import_left_out(&im, &note))
+		warnf("%s", buf_cstr(&note));
 	puts(digest);
 	return finish(stdout);
 }

@@ -7,6 +7,7 @@ HELPERS := $(filter-out sbx-init,$(basename $(notdir $(wildcard bin/libexec/*.c)
 
 # A tool with libraries is dynamic on glibc; every other one is static.
 LIBS_sbx-img := -larchive -lcrypto -ljson-c
+LIBS_sbx-img-pull := $(LIBS_sbx-img)
 LIBS_sbx-cp := -larchive
 LIBS_sbx-seccomp := -lseccomp
 # Modules that need those libraries' headers: in the dynamic libsbx only.

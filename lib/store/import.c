@@ -48,6 +48,18 @@ int import_xattr(struct import *im, struct tree_inode *ino, const char *name, co
 	return 0;
 }
 
+int import_left_out(const struct import *im, struct buf *note)
+{
+	if (im->sockets)
+		buf_fmt(note, "left out %llu socket%s", (unsigned long long)im->sockets,
+			im->sockets > 1 ? "s" : "");
+	if (im->xattrs)
+		buf_fmt(note, "%s%llu extended attribute%s that an image cannot have",
+			im->sockets ? ", " : "left out ", (unsigned long long)im->xattrs,
+			im->xattrs > 1 ? "s" : "");
+	return im->sockets || im->xattrs;
+}
+
 void import_config_free(struct import_config *c)
 {
 	image_free(&c->img);

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "store/image.h"
 #include "store/import_data.h"
 #include "store/stage.h"
@@ -71,4 +72,6 @@ int import_docker(struct import *im, struct source *s, struct import_config *c);
  */
 int import_run(const struct state *st, struct import *im, const char *path, const char *name,
 	       char digest[IMAGE_DIGEST + 1]);
+/* Puts into NOTE what could not be taken, for people; 0 if that is nothing. */
+int import_left_out(const struct import *im, struct buf *note);
 #endif
