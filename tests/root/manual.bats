@@ -4,6 +4,7 @@
 # and its input from script(1), and cron's line loses the time and the user.
 # shellcheck disable=SC2154,SC2030,SC2031 # lines is set by run; box and work are a test's own
 load ../helpers
+load ../depot
 
 setup_file()
 {
@@ -32,6 +33,7 @@ setup()
 teardown()
 {
 	sbx-stop --all
+	depots_end
 	rm -rf "$work"
 }
 
@@ -150,4 +152,17 @@ examples()
 	examples sbx-reap
 	assert_output --partial "$box"
 	assert_equal "$(sbx-ls | wc -l)" 1
+}
+
+@test "manual: sbx-img-pull" {
+	registry_start
+	printf 'layer gzip\ntree %s\nlayer zstd\nfile more more\n' "$SBX_TMP/root" | oci_build oci "oci:t"
+	skopeo copy -q --dest-tls-verify=false oci:oci:t "docker://$REGISTRY/team/base:1"
+	printf 'layer plain\ntree %s\n' "$SBX_TMP/root" | oci_build docker saved.tar:team/base:1
+	mkdir -p .config/containers
+	printf '[[registry]]\nprefix = "registry.example"\nlocation = "%s"\ninsecure = true\n' "$REGISTRY" \
+		>.config/containers/registries.conf
+	HOME=$PWD examples sbx-img-pull
+	assert_equal "$(sbx-img show base:apart | grep -c '^layer')" 2
+	sbx-img rm base:1 base:apart
 }
