@@ -5,7 +5,7 @@ FUZZ := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*
 BATS_TOOL := $(wildcard tests/tool/*.bats)
 BATS_ROOT := $(wildcard tests/root/*.bats)
 HELPER := $(O)/tests/helpers/slowfs
-ALL_LIBS := -Wl,--as-needed -larchive -lcrypto -ljson-c -lseccomp -lzstd
+ALL_LIBS := -Wl,--as-needed -larchive -lcrypto -lgit2 -ljson-c -lseccomp -lzstd
 CHECK_RUN = O=$(abspath $(O)) tests/run $(O)
 
 .PHONY: check check-all check-one check-unit check-fuzz check-tool check-root

@@ -187,6 +187,24 @@ static int from_path(struct import *im, const char *path, struct import_config *
 	return import_dir(im, fd);
 }
 
+char *import_at(const char *typed)
+{
+	autobuf b = BUF_INIT;
+
+	for (const char *p = typed; *typed == '/' && *p;) {
+		size_t n = strcspn(p, "/");
+
+		if (n && !(n == 1 && *p == '.'))
+			buf_fmt(&b, "/%.*s", (int)n, p);
+		p += n + (p[n] == '/');
+	}
+	if (b.len && layer_at_valid(b.p))
+		return xstrdup(b.p);
+	failx("'%.200s' is no place for a subtree: an absolute path other than /, without '..'",
+	      typed);
+	return NULL;
+}
+
 static int run(struct import *im, const char *path, const char *ref, struct import_config *c)
 {
 	if (!im->source)

@@ -66,25 +66,43 @@ static void add_digest(struct image *img, const char *digest)
 	img->nlayers = n;
 }
 
-static int write_layer(struct import *im, struct import_config *c, const struct tree *t)
+static int write_layer(struct import *im, struct import_config *c, struct tree *t)
 {
 	autolayer l = {.kind = xstrdup(c->kind), .source = xstrdup(im->source)};
 
+	if (im->at) {
+		l.at = xstrdup(im->at);
+		if (tree_sink(t, im->at) < 0)
+			return -1;
+	}
 	if (stage_layer(im->stage, t, &l) < 0)
 		return -1;
 	add_digest(&c->img, l.digest);
 	return 0;
 }
 
-/* What the group did to the tree, as a layer; the lowest is the tree itself. */
+/* What the group did to the tree, as a layer; NULL: the tree itself, which then is not needed any more. */
+static int own_tree(struct import *im, int last, struct tree **own)
+{
+	*own = NULL;
+	if (im->before)
+		*own = tree_delta(im->before, im->tree);
+	else if (im->at && !last)
+		*own = tree_copy(im->tree);
+	else
+		return 0;
+	return *own ? 0 : -1;
+}
+
+/* 1 if a layer was written, 0 if it would have been empty. */
 static int take_layer(struct import *im, struct import_config *c, int last)
 {
-	struct tree *delta = im->before ? tree_delta(im->before, im->tree) : NULL;
-	const struct tree *t = im->before ? delta : im->tree;
+	struct tree *own, *t;
 	int r = 0;
 
-	if (!t)
+	if (own_tree(im, last, &own) < 0)
 		return -1;
+	t = own ? own : im->tree;
 	/* An image has at least one layer, even if nothing is in it. */
 	if (!is_empty(im, t) || (last && !c->img.nlayers)) {
 		r = write_layer(im, c, t) < 0 ? -1 : 1;
@@ -94,7 +112,7 @@ static int take_layer(struct import *im, struct import_config *c, int last)
 		if (r > 0 && !last && !im->before)
 			r = -1;
 	}
-	tree_free(delta);
+	tree_free(own);
 	return r;
 }
 

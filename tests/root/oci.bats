@@ -177,6 +177,33 @@ podman_at()
 	sbx-img rm tame
 }
 
+@test "oci: a subtree of many layers" {
+	local i
+	{
+		printf 'layer gzip\ndir d\nfile d/one 1\nfile two 2\nlayer plain\nwhiteout two\nfile d/three 3\n'
+		printf 'link d/four d/one\nmode 640\nlayer zstd\nwhiteout d/one\n'
+	} | oci_build oci "$SBX_TMP/sub:t"
+	sbx-img import --name sub:one --at /work/here "$SBX_TMP/sub" >/dev/null
+	sbx-img import --name sub:apart --at /work/here --collapse 0 "$SBX_TMP/sub" >/dev/null
+	assert_equal "$(layers_of sub:apart | wc -l)" 3
+	# A blob that two layers refer to is counted once.
+	for i in $(layers_of sub:apart); do echo "$SBX_STATE/img/layer/$i/meta"; done >"$SBX_TMP/files"
+	sbx-img show sub:apart | sed -n "s|^device\t|$SBX_STATE/img/data/|p" | sort -u >>"$SBX_TMP/files"
+	assert_equal "$(sbx-img show sub:apart | sed -n 's/^size_bytes\t//p')" "$(xargs -a "$SBX_TMP/files" cat | wc -c)"
+	for i in one apart; do
+		box=$(sbx-create -i one --workspace "sub:$i" -m 64M 3>&-)
+		sbx-exec "$box" -- list-tree /work >"$SBX_TMP/sub.$i"
+		sbx-stop "$box"
+	done
+	diff "$SBX_TMP/sub.one" "$SBX_TMP/sub.apart"
+	run -0 cut -d' ' -f1,2 "$SBX_TMP/sub.one"
+	assert_output './here 40755
+./here/d 40755
+./here/d/four 100640
+./here/d/three 100644'
+	sbx-img rm sub:one sub:apart
+}
+
 @test "oci: images that share lower layers share them on disk and in mounts" {
 	for own in one two; do
 		{
