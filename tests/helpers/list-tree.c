@@ -134,6 +134,11 @@ static void list(const char *path)
 			one(sub);
 		free(sub);
 	}
+	for (int i = 0; i < n; i++)
+		free(v[i]);
+	free(names);
+	if (n >= 0)
+		free(v);
 }
 
 int main(int argc, char **argv)

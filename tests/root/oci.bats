@@ -370,7 +370,7 @@ debian_description()
 }
 
 @test "oci: kill -9 of a pull: skopeo goes too, and the next clears up" {
-	local pid n=0
+	local pid ms
 	registry_start
 	printf 'layer plain\nrandom big 30M\n' | oci_build oci "$SBX_TMP/big:t"
 	skopeo copy -q --dest-tls-verify=false "oci:$SBX_TMP/big:t" "docker://$REGISTRY/big:t"
