@@ -23,6 +23,9 @@ int tree_overlay(struct tree *base, const struct tree *layer);
  */
 struct tree *tree_delta(const struct tree *before, const struct tree *after);
 
+/* 1 if mode, owner, time and extended attributes are the same. */
+int tree_same_attrs(const struct tree_inode *a, const struct tree_inode *b);
+
 enum tree_change { TREE_ADDED = 'A', TREE_DELETED = 'D', TREE_MODIFIED = 'M', TREE_TYPE = 'T' };
 
 /* A is NULL for what was added, B for what was deleted. PATH begins with "/". */
