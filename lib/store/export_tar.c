@@ -40,7 +40,7 @@ static la_ssize_t to_fd(struct archive *a, void *arg, const void *p, size_t n)
 	o->size += n;
 	if (!fd_write_all(o->fd, p, n))
 		return (la_ssize_t)n;
-	archive_set_error(a, errno, "cannot write a layer");
+	archive_set_error(a, errno, "%s", strerror(errno));
 	return -1;
 }
 

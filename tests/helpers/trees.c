@@ -34,13 +34,18 @@ static void xattrs(const char *path, struct tree_inode *ino)
 
 static void content(const char *path, struct import_data *d, struct tree_inode *ino, uint64_t size)
 {
-	char text[4096];
+	static char piece[65536];
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = read(fd, text, sizeof(text));
+	uint64_t at = 0;
+	ssize_t n;
 
-	if (n < 0 || import_data_begin(d, ino, size) < 0 ||
-	    (n && import_data_write(d, 0, text, (size_t)n) < 0) || import_data_end(d) < 0)
+	if (import_data_begin(d, ino, size) < 0)
 		die();
+	for (; (n = read(fd, piece, sizeof(piece))) > 0; at += (uint64_t)n)
+		if (import_data_write(d, at, piece, (size_t)n) < 0)
+			die();
+	if (n < 0 || import_data_end(d) < 0)
+		dief(EX_SBX, "cannot read '%s'", path);
 	close(fd);
 }
 
