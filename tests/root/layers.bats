@@ -1,7 +1,7 @@
 # Images of several layers with whiteouts, opaque and renamed directories: what others and we make of
 # them is what the kernel shows.
 # limit: 600
-# shellcheck disable=SC2030,SC2031,SC2153,SC2154
+# shellcheck disable=SC2030,SC2031,SC2086,SC2153,SC2154
 load ../helpers
 load ../helpers/layers
 
@@ -157,7 +157,7 @@ same_listing()
 		timeout -s KILL "$t" sbx-img export stack "$BATS_TEST_TMPDIR/y/" || true
 		if [ -e "$BATS_TEST_TMPDIR/x.tar" ]; then tar tf "$BATS_TEST_TMPDIR/x.tar" | grep -qx oci-layout; fi
 		if [ -e "$BATS_TEST_TMPDIR/y" ]; then [ -e "$BATS_TEST_TMPDIR/y/oci-layout" ]; fi
-		[ -z "$(ls -A "$BATS_TEST_TMPDIR" | grep -vxE 'x.tar|y|\.sbx-export\..*')" ]
+		[ -z "$(find "$BATS_TEST_TMPDIR" -mindepth 1 -maxdepth 1 ! -name x.tar ! -name y ! -name '.sbx-export.*')" ]
 		rm -rf "$BATS_TEST_TMPDIR"/{x.tar,y,.sbx-export.*}
 	done
 }

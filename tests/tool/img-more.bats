@@ -103,7 +103,7 @@ setup_file()
 	jq -e '.manifests[0].annotations."org.opencontainers.image.ref.name" == "a:latest"' "$SBX_TMP/oci/index.json"
 	sbx-img export --name other:1 --format docker a "$SBX_TMP/1.tar"
 	tar -xOf "$SBX_TMP/1.tar" manifest.json | jq -e '.[0].RepoTags == ["other:1"]'
-	[ -z "$(ls -A "$SBX_TMP" | grep sbx-export)" ]
+	[ -z "$(find "$SBX_TMP" -maxdepth 1 -name '.sbx-export*')" ]
 }
 
 @test "skopeo takes what is exported" {
