@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/die.h"
 #include "base/fd.h"
 #include "base/opt.h"
@@ -40,13 +41,17 @@ static int choose(const char *what, const char *word, const char *const *words)
 }
 
 /* The name it has there: as given, or the operand's with its tag; NULL for a digest. */
-static const char *reference(const struct state *st, const char *ref)
+static const char *reference(const struct state *st, const char *ref, enum export_format format)
 {
 	static char full[IMAGE_NAME + IMAGE_TAG + 2];
+	const char *slash = name ? strrchr(name, '/') : NULL;
 	char base[IMAGE_NAME + 1], tag[IMAGE_TAG + 1];
 	struct image_name *v;
 	size_t n;
 
+	/* Docker's names have a tag. */
+	if (name && format == EXPORT_DOCKER && !strchr(slash ? slash : name, ':'))
+		return xasprintf("%s:latest", name);
 	if (name)
 		return name;
 	if (image_split(ref, base, tag) < 0 || image_names(st, &v, &n) < 0)
@@ -97,7 +102,8 @@ int main(int argc, char **argv)
 	if (!r && format == EXPORT_DOCKER && export_out_is_dir(&out))
 		r = failx("'%s' is a directory: a docker archive is one file", argv[i + 1]);
 	if (!r)
-		r = export_image(&it, &img, reference(&st, argv[i]), format, compress, &out);
+		r = export_image(&it, &img, reference(&st, argv[i], format), format, compress,
+				 &out);
 	if (!r)
 		r = export_out_finish(&out);
 	export_out_close(&out);

@@ -60,6 +60,7 @@ struct overlay {
 	struct tree_map held; /* of the layer's directory: the one made for it */
 	struct tree_inode **all;
 	size_t n;
+	size_t room; /* names that redirects may still copy */
 };
 
 enum marker { NONE, OPAQUE, HAS_WHITEOUTS };
@@ -104,18 +105,22 @@ static struct tree_inode *follow(const struct tree *t, const char *path, size_t 
 	return dir;
 }
 
-static int share(struct tree *t, struct tree_inode *to, const struct tree_inode *from)
+static int share(struct overlay *o, struct tree_inode *to, const struct tree_inode *from)
 {
+	struct tree *t = o->base;
+
 	tree_clone_attrs(to, from, 0);
 	for (const struct tree_dentry *d = from->first; d; d = d->next) {
 		struct tree_inode *sub = d->ino;
 
+		if (!o->room--)
+			return failx("redirects of a layer name the same directories too often");
 		if (tree_room(t, to, d->name, d->len) < 0)
 			return -1;
 		if (S_ISDIR(sub->mode))
 			sub = tree_new_inode(sub->mode);
 		tree_attach(t, to, d->name, d->len, sub);
-		if (sub != d->ino && share(t, sub, d->ino) < 0)
+		if (sub != d->ino && share(o, sub, d->ino) < 0)
 			return -1;
 	}
 	return 0;
@@ -132,7 +137,7 @@ static int hold(struct overlay *o, const struct tree_inode *dir, const struct tr
 		o->all = xrealloc(o->all, (o->n ? o->n * 2 : 1) * sizeof(struct tree_inode *));
 	o->all[o->n++] = to;
 	tree_map_set(&o->held, dir, to);
-	return from ? share(o->base, to, from) : 0;
+	return from ? share(o, to, from) : 0;
 }
 
 /* A redirect is a path from the root, or another name beside this one (overlayfs.rst). */
@@ -215,7 +220,8 @@ static int lay(struct overlay *o, struct tree_inode *to, const struct tree_inode
 
 int tree_overlay(struct tree *base, const struct tree *layer)
 {
-	struct overlay o = {.base = base};
+	/* Each directory is renamed to one place; more are copies of copies below each other. */
+	struct overlay o = {.base = base, .room = 16 * base->entries + 4096};
 	int r;
 
 	tree_clone_init(&o.c, base, layer, 1);

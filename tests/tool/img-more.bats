@@ -155,3 +155,20 @@ setup_file()
 	run -125 sbx-img collapse a 'bad name'
 	[ -z "$(ls -A "$SBX_STATE/img/tmp")" ]
 }
+
+@test "data on a depot are read there" {
+	local info depot=$SBX_TMP/depot
+	mkdir -p "$depot/img"
+	info=$SBX_STATE/img/layer/$(sbx-img show a | awk '$1 == "layer" { print $2 }')/info
+	sbx-img export a "$SBX_TMP/here.tar"
+	echo "depot = $depot" >>"$info"
+	mv "$SBX_STATE/img/data" "$depot/img/data"
+	mkdir "$SBX_STATE/img/data"
+	run sbx-img diff -o what,path a b
+	assert_output --partial "cannot open"
+	sbx-img export a "$SBX_TMP/there.tar"
+	cmp "$SBX_TMP/here.tar" "$SBX_TMP/there.tar"
+	sbx-img collapse -q a flat:depot
+	sbx-img show flat:depot | grep -qx "depot	$depot"
+	run -0 sbx-img diff a flat:depot
+}
