@@ -235,21 +235,21 @@ static int write_layer(struct export *x, const struct tree *delta, int root, str
 	return export_out_take(x->out, fd, name, b->size);
 }
 
+/* The lowest layer is the tree itself. */
 static int next_layer(struct export *x, struct export_blob *b)
 {
-	struct tree *before = tree_copy(x->it->tree), *delta = NULL;
-	int r = !before || image_tree_next(x->it) < 0 ? -1 : 0, root;
+	int first = !x->it->laid, r = -1, root;
+	struct tree *before = first ? tree_new() : tree_copy(x->it->tree), *delta = NULL;
 
-	if (!r)
-		delta = tree_delta(before, x->it->tree);
+	if (before && image_tree_next(x->it) >= 0)
+		delta = first ? x->it->tree : tree_delta(before, x->it->tree);
 	if (delta) {
 		root = !tree_same_attrs(tree_root(before), tree_root(x->it->tree));
 		r = write_layer(x, delta, root, b);
-	} else {
-		r = -1;
 	}
+	if (!first)
+		tree_free(delta);
 	tree_free(before);
-	tree_free(delta);
 	return r;
 }
 

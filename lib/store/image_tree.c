@@ -46,8 +46,14 @@ int image_tree_next(struct image_tree *it)
 	if (it->laid == it->n)
 		return 0;
 	t = layer_tree(it->st, &it->layer[it->laid]);
-	r = t ? tree_overlay(it->tree, t) : -1;
-	tree_free(t);
+	if (t && !it->laid && tree_is_plain(t)) {
+		tree_free(it->tree);
+		it->tree = t;
+		r = 0;
+	} else {
+		r = t ? tree_overlay(it->tree, t) : -1;
+		tree_free(t);
+	}
 	it->laid++;
 	return r < 0 ? -1 : 1;
 }

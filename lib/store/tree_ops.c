@@ -67,7 +67,7 @@ enum marker { NONE, OPAQUE, HAS_WHITEOUTS };
 
 static enum marker marker(const struct tree_inode *dir)
 {
-	const struct tree_xattr *x = tree_xattr(dir, "trusted.overlay.opaque");
+	const struct tree_xattr *x = tree_xattr(dir, TREE_OVERLAY "opaque");
 	const char *v = x && x->vlen == 1 ? x->bytes + x->nlen + 1 : "";
 
 	return *v == 'y' ? OPAQUE : *v == 'x' ? HAS_WHITEOUTS : NONE;
@@ -78,7 +78,7 @@ static int is_whiteout(const struct tree_inode *dir, const struct tree_inode *in
 	if (S_ISCHR(ino->mode))
 		return !ino->rdev;
 	return S_ISREG(ino->mode) && !ino->size && ino->xattr && marker(dir) == HAS_WHITEOUTS &&
-	       tree_xattr(ino, "trusted.overlay.whiteout");
+	       tree_xattr(ino, TREE_OVERLAY "whiteout");
 }
 
 /* What NAME in DIR below is, if it is a directory. */
@@ -162,7 +162,7 @@ static int hold_all(struct overlay *o, const struct tree_inode *dir, const struc
 
 		if (!S_ISDIR(d->ino->mode))
 			continue;
-		x = tree_xattr(d->ino, "trusted.overlay.redirect");
+		x = tree_xattr(d->ino, TREE_OVERLAY "redirect");
 		if (marker(d->ino) != OPAQUE) {
 			from = lower_dir(o->base, lower, d->name, d->len);
 			if (x && redirect(o, d->ino, x, lower, &from) < 0)
@@ -216,6 +216,24 @@ static int lay(struct overlay *o, struct tree_inode *to, const struct tree_inode
 	}
 	free(child);
 	return r;
+}
+
+static int is_plain(const struct tree_inode *ino)
+{
+	for (const struct tree_xattr *x = ino->xattr; x; x = x->next)
+		if (!strncmp(x->bytes, TREE_OVERLAY, sizeof(TREE_OVERLAY) - 1))
+			return 0;
+	if (!S_ISDIR(ino->mode))
+		return !S_ISCHR(ino->mode) || ino->rdev;
+	for (const struct tree_dentry *d = ino->first; d; d = d->next)
+		if (!is_plain(d->ino))
+			return 0;
+	return 1;
+}
+
+int tree_is_plain(const struct tree *t)
+{
+	return is_plain(t->root);
 }
 
 int tree_overlay(struct tree *base, const struct tree *layer)

@@ -10,6 +10,9 @@
 
 struct tree *tree_copy(const struct tree *t);
 
+/* 1 if the tree has no whiteouts and none of overlayfs' attributes: laid over nothing, it is itself. */
+int tree_is_plain(const struct tree *t);
+
 /*
  * Lays LAYER over BASE, in place, so that BASE becomes what a mount of both shows; LAYER stays as it
  * is. Neither whiteouts nor overlayfs' attributes are in the result. -1 after fail().

@@ -12,6 +12,8 @@ setup_file()
 	ln -s file link
 	echo gone >dir/sub/gone
 	mkfifo fifo
+	truncate -s 3M sparse
+	printf middle | dd of=sparse bs=1 seek=1000000 conv=notrunc status=none
 	: >"$(printf 'tab\there')"
 	: >"$(printf 'byte\377')"
 	setfattr -n user.colour -v blue file
