@@ -15,17 +15,22 @@
 #include "base/opt.h"
 #include "box/create.h"
 #include "box/profile.h"
+#include "box/ways.h"
 
 /* Keepers that start side by side: enough to keep the CPUs of a node busy, few enough to stay fair.
  */
 enum { AT_ONCE_MAX = 16 };
 
 static struct box_want want = {.net = "none"};
+static const char *image, *workspace;
+static struct opt_list toolkits;
 static uint64_t count = 1;
 static int no_new_privs;
 
 static const struct opt opts[] = {
-	{'i', "image", "IMAGE", OPT_STR, &want.image_ref, "image the boxes are made from"},
+	{'i', "image", "IMAGE", OPT_STR, &image, "image the boxes are made from"},
+	{0, "workspace", "IMAGE", OPT_STR, &workspace, "an image that lies over it"},
+	{0, "toolkit", "IMAGE", OPT_LIST, &toolkits, "one more above; may come again, in order"},
 	{'n', "count", "COUNT", OPT_COUNT, &count, "how many boxes (1)"},
 	{'m', "memory", "SIZE", OPT_SIZE, &want.mem_bytes, "memory limit"},
 	{'c', "cpus", "CPUS", OPT_CPUS, &want.cpu_milli, "CPU limit, such as 0.5 or 2"},
@@ -59,7 +64,7 @@ static void check(int operands)
 {
 	if (operands)
 		opt_misuse("takes no operands");
-	if (!want.image_ref)
+	if (!image)
 		opt_misuse("needs an image: -i IMAGE");
 	if (!count)
 		opt_misuse("-n must be at least 1");
@@ -163,9 +168,9 @@ static int make_all(const struct state *st)
 int main(int argc, char **argv)
 {
 	struct sigaction sa = {.sa_handler = on_signal};
-	struct image img;
+	struct compose from;
 	struct state st;
-	autobuf bpf = BUF_INIT;
+	autobuf bpf = BUF_INIT, ways = BUF_INIT;
 	int first = opt_parse(&tool, argc, argv), hold, code;
 
 	check(argc - first);
@@ -174,12 +179,14 @@ int main(int argc, char **argv)
 		die();
 	fill_from_conf(&st.conf);
 	hold = image_hold(&st);
-	if (hold < 0 || image_load(&st, want.image_ref, &img) < 0)
+	if (hold < 0 || compose_load(&st, image, workspace, toolkits.v, toolkits.n, &from) < 0)
 		die();
-	want.image = &img;
+	want.from = &from;
 	/* Compiled here if it never was: once, not by every box. */
-	if (box_prepare_node(&st, &img) < 0 || profile_open(&st, want.seccomp, &bpf) < 0)
+	if (box_prepare_node(&st, &from.img) < 0 || ways_find(&st, &from, &ways) < 0 ||
+	    profile_open(&st, want.seccomp, &bpf) < 0)
 		die();
+	want.ways = ways.p;
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	sigaction(SIGHUP, &sa, NULL);

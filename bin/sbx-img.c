@@ -18,12 +18,13 @@
 #include "store/import.h"
 #include "store/layer.h"
 
-static const char *name;
+static const char *name, *at;
 static int quiet;
 static struct rec_opts recs;
 
 static const struct opt opts[] = {
 	{0, "name", "NAME[:TAG]", OPT_STR, &name, "import: the image's name (tag: latest)"},
+	{0, "at", "PATH", OPT_STR, &at, "import: the image holds only this subtree, the source"},
 	{'q', "quiet", NULL, OPT_FLAG, &quiet, "import: no progress bar and no notes"},
 	REC_OPTIONS(recs),
 	{0},
@@ -44,7 +45,7 @@ static const struct opt_verb verbs[] = {
 };
 
 static const struct opt_tool tool = {
-	.usage = "import [--name NAME[:TAG]] SOURCE\n"
+	.usage = "import [--name NAME[:TAG]] [--at PATH] SOURCE\n"
 		 "       sbx-img ls | show IMAGE | tag IMAGE NAME[:TAG] | rm IMAGE... | gc\n"
 		 "       sbx-img VERB --help",
 	.purpose = "Bring root file systems onto this node as images; list, name and remove them.\n"
@@ -88,6 +89,8 @@ static int verb_import(int argc, char **argv)
 
 	if (argc != 1)
 		opt_misuse("import takes one source");
+	if (at && !(im.at = import_at(at)))
+		die();
 	if (bar)
 		im.progress = progress;
 	r = import_run(&st, &im, argv[0], name, digest);

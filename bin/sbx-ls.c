@@ -35,6 +35,8 @@ enum {
 	C_SLOT,
 	C_DIGEST,
 	C_SINCE,
+	C_WORKSPACE,
+	C_TOOLKITS,
 };
 
 static const struct rec_col cols[] = {
@@ -44,7 +46,8 @@ static const struct rec_col cols[] = {
 	{"pid", REC_NUM, 1},	    {"mem_bytes", REC_BYTES, 1}, {"cpu_milli", REC_NUM, 1},
 	{"pids", REC_NUM, 1},	    {"hostname", REC_TEXT, 1},	 {"net", REC_TEXT, 1},
 	{"user", REC_TEXT, 1},	    {"workdir", REC_TEXT, 1},	 {"slot", REC_NUM, 1},
-	{"digest", REC_TEXT, 1},    {"since", REC_TIME, 1},	 {NULL, REC_TEXT, 0},
+	{"digest", REC_TEXT, 1},    {"since", REC_TIME, 1},	 {"workspace", REC_TEXT, 1},
+	{"toolkits", REC_TEXT, 1},  {NULL, REC_TEXT, 0},
 };
 
 static struct opt_list states, labels;
@@ -131,6 +134,17 @@ static void put_limit(struct rec *r, int col, uint64_t v)
 		rec_num(r, col, v);
 }
 
+static void put_toolkits(struct rec *r, const struct spec *s)
+{
+	autobuf b = BUF_INIT;
+	const char *t;
+	size_t i = 0;
+
+	while ((t = spec_next(s, "toolkit", &i)))
+		buf_fmt(&b, "%s%s", b.len ? "," : "", t);
+	rec_text(r, C_TOOLKITS, b.len ? b.p : NULL);
+}
+
 static void put_spec(struct rec *r, const struct view *v, uint64_t now)
 {
 	const struct spec *s = &v->spec;
@@ -151,6 +165,8 @@ static void put_spec(struct rec *r, const struct view *v, uint64_t now)
 	rec_text(r, C_WORKDIR, *s->workdir ? s->workdir : NULL);
 	rec_num(r, C_SLOT, s->slot);
 	rec_text(r, C_DIGEST, s->image_digest);
+	rec_text(r, C_WORKSPACE, kv_get(&s->kv, "workspace"));
+	put_toolkits(r, s);
 }
 
 static void print(struct list *l, const struct view *v)

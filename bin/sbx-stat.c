@@ -64,6 +64,10 @@ static const struct rec_col cols[] = {{"id", REC_TEXT, 0},
 				      {"disk_files", REC_NUM, 0},
 				      {"disk_partial", REC_NUM, 0},
 				      {"env", REC_TEXT, 0},
+				      {"workspace", REC_TEXT, 0},
+				      {"workspace_digest", REC_TEXT, 0},
+				      {"toolkits", REC_TEXT, 0},
+				      {"toolkit_digests", REC_TEXT, 0},
 				      {NULL, REC_TEXT, 0}};
 
 static int disk;
@@ -141,8 +145,9 @@ static void put_state(const struct view *v)
 static void put_spec(const struct view *v)
 {
 	/* 0 and "" stand for no limit and nothing asked for: these are left out. */
-	static const char *const texts[] = {"backend", "user",	"workdir", "hostname",
-					    "net",     "image", "seccomp"};
+	static const char *const texts[] = {"backend",	"user",	     "workdir",
+					    "hostname", "net",	     "image",
+					    "seccomp",	"workspace", "workspace_digest"};
 	static const char *const limits[] = {"ttl_ms", "idle_ms", "mem_bytes", "cpu_milli", "pids"};
 	static const char *const nums[] = {"no_new_privs", "slot", "id_base", "id_count", "by"};
 	const struct kv *kv = &v->spec.kv;
@@ -163,6 +168,8 @@ static void put_spec(const struct view *v)
 	put_text("labels", labels.p);
 	put_list(&v->spec, "layer", "layers");
 	put_list(&v->spec, "env", "env");
+	put_list(&v->spec, "toolkit", "toolkits");
+	put_list(&v->spec, "toolkit_digest", "toolkit_digests");
 }
 
 /* Of a living box from its groups; one that ends meanwhile has no figures. */

@@ -4,29 +4,36 @@ UNIT := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/test_*
 FUZZ := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 BATS_TOOL := $(wildcard tests/tool/*.bats)
 BATS_ROOT := $(wildcard tests/root/*.bats)
-ALL_LIBS := -Wl,--as-needed -larchive -lcrypto -ljson-c -lseccomp -lzstd
+HELPER := $(O)/tests/helpers/slowfs
+ALL_LIBS := -Wl,--as-needed -larchive -lcrypto -lgit2 -ljson-c -lseccomp -lzstd
 CHECK_RUN = O=$(abspath $(O)) tests/run $(O)
 
 .PHONY: check check-all check-one check-unit check-fuzz check-tool check-root
 # A second make: the compilers may just have been installed.
 check: deps-check
 	@$(MAKE) --no-print-directory $(if $(T),check-one,check-all)
-check-all: all $(UNIT) $(FUZZ)
+check-all: all $(HELPER) $(UNIT) $(FUZZ)
 	@$(CHECK_RUN) $(UNIT) $(FUZZ) $(BATS_TOOL) $(BATS_ROOT)
-check-one: all $(filter $(O)/%,$(T))
+check-one: all $(HELPER) $(filter $(O)/%,$(T))
 	@$(CHECK_RUN) $(T)
 check-unit: $(UNIT)
 	@$(CHECK_RUN) $(UNIT)
 check-fuzz: $(FUZZ)
 	@$(CHECK_RUN) $(FUZZ)
-check-tool: all
+check-tool: all $(HELPER)
 	@$(CHECK_RUN) $(BATS_TOOL)
-check-root: all
+check-root: all $(HELPER)
 	@$(CHECK_RUN) $(BATS_ROOT)
 
 $(O)/tests/unit/%: tests/unit/%.c tests/unit/tap.h $(O)/dyn/libsbx.a
 	@mkdir -p $(@D)
 	$(Q)$(DYN_CC) $(DYN_CFLAGS) $(DYN_LDFLAGS) -Itests/unit -MMD -MP -o $@ $< $(O)/dyn/libsbx.a $(ALL_LIBS)
+
+# Recursive: the library may just have been installed.
+FUSE = $(shell pkg-config --cflags --libs fuse3)
+$(O)/tests/helpers/%: tests/helpers/%.c $(O)/dyn/libsbx.a
+	@mkdir -p $(@D)
+	$(Q)$(DYN_CC) $(DYN_CFLAGS) $(DYN_LDFLAGS) -MMD -MP -o $@ $< $(O)/dyn/libsbx.a $(FUSE)
 
 # The library once more, by clang with its sanitizers, for the fuzz targets.
 FUZZ_CC ?= clang

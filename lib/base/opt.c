@@ -49,7 +49,7 @@ static void help(const struct opt_tool *t)
 				 o->arg ? o->arg : "");
 			printf("  %-26s %s\n", left, o->help);
 		}
-	printf("\nManual: man %s\n", prog);
+	printf("Manual: man %s\n", prog);
 }
 
 /*

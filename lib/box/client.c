@@ -106,6 +106,20 @@ int client_call(int ctl, const struct buf *request, struct kv *answer, int *fds,
 	return client_answer(ctl, answer, fds, nfds);
 }
 
+int client_freeze(const struct state *st, const char *id)
+{
+	autofd ctl = client_connect(st, id);
+	int fds[SOCK_FDS], n;
+	autobuf b = BUF_INIT;
+	autokv answer = {0};
+
+	if (ctl < 0)
+		return -1;
+	kv_put_line(&b, "op", "freeze");
+	return client_call(ctl, &b, &answer, fds, &n) < 0 ? fail_more("box '%s'", id)
+							  : fd_take(&ctl);
+}
+
 int box_stop_begin(const struct state *st, const char *id, const char *cause)
 {
 	autofd dir = openat(st->run_box, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

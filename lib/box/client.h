@@ -20,6 +20,12 @@ int client_connect(const struct state *st, const char *id);
 int client_call(int ctl, const struct buf *request, struct kv *answer, int *fds, int *nfds);
 int client_answer(int ctl, struct kv *answer, int *fds, int *nfds); /* one more answer */
 
+/*
+ * Freezes the box: on return nothing of it runs, until the connection that is returned (the caller's)
+ * closes, however that happens. -1 after fail(): EX_AGAIN if it could not be frozen in 10 s.
+ */
+int client_freeze(const struct state *st, const char *id);
+
 enum box_state { BOX_CREATING, BOX_RUNNING, BOX_STOPPING, BOX_DEAD };
 const char *box_state_name(enum box_state s);
 /* How the box is, from its directory alone: no process of it is asked. */

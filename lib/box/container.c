@@ -24,11 +24,12 @@
 #include "base/fd.h"
 #include "box/backend.h"
 #include "box/node.h"
+#include "box/ways.h"
 #include "kern/caps.h"
 #include "kern/mnt.h"
 #include "kern/ns.h"
 #include "kern/overlay.h"
-#include "store/image.h"
+#include "store/compose.h"
 
 /* Everything prepared before the clone, as fds; closed with the keeper's copy after it. */
 struct parts {
@@ -70,21 +71,21 @@ static int prepare_upper(int boxdir, int lower, const struct spec *s)
 	if (fchown(upper, s->id_base + sb.st_uid, s->id_base + sb.st_gid) < 0 ||
 	    fchmod(upper, sb.st_mode & 07777) < 0)
 		return fail("cannot prepare the box's upper directory");
-	return fd_take(&upper);
+	return ways_make(s, upper) < 0 ? -1 : fd_take(&upper);
 }
 
 static int make_root(const struct state *st, const struct spec *s, int userns)
 {
 	autofd boxdir = fd_dir(st->box, s->id, 0);
 	autofd upper = -1, work = -1;
-	int lower[IMAGE_LAYERS], root = -1;
+	int lower[COMPOSE_LAYERS], root = -1;
 	const char *digest;
 	size_t n = 0, i = 0;
 
 	if (boxdir < 0)
 		return -1;
 	work = fd_dir(boxdir, "work", 1);
-	while (work >= 0 && n < IMAGE_LAYERS && (digest = spec_next(s, "layer", &i))) {
+	while (work >= 0 && n < COMPOSE_LAYERS && (digest = spec_next(s, "layer", &i))) {
 		autofd layer = node_open_layer(st, digest);
 
 		if (layer >= 0 && upper < 0)

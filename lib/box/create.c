@@ -112,6 +112,20 @@ static void put_opt(struct buf *b, const char *key, const char *v)
 		kv_put_file(b, key, v);
 }
 
+/* Each image as it was named and as what it was, then all their layers. */
+static void put_images(struct buf *b, const struct compose *c)
+{
+	for (size_t i = 0; i < c->nparts; i++) {
+		char key[32];
+
+		kv_put_file(b, c->part[i].key, c->part[i].ref);
+		snprintf(key, sizeof(key), "%s_digest", c->part[i].key);
+		kv_put_file(b, key, c->part[i].digest);
+	}
+	for (size_t i = 0; i < c->img.nlayers; i++)
+		kv_put_file(b, "layer", c->img.layer[i]);
+}
+
 static int write_spec(const struct state *st, const struct box_want *w, int boxdir, const char *id,
 		      uint32_t slot)
 {
@@ -121,10 +135,8 @@ static int write_spec(const struct state *st, const struct box_want *w, int boxd
 	kv_put_file(&b, "id", id);
 	kv_put_file(&b, "backend", "container");
 	put_opt(&b, "name", w->name);
-	kv_put_file(&b, "image", w->image_ref);
-	kv_put_file(&b, "image_digest", w->image->digest);
-	for (size_t i = 0; i < w->image->nlayers; i++)
-		kv_put_file(&b, "layer", w->image->layer[i]);
+	put_images(&b, w->from);
+	buf_str(&b, w->ways ? w->ways : "");
 	put_num(&b, "created_ms", num_now_ms());
 	put_num(&b, "by", getuid());
 	put_num(&b, "slot", slot);
@@ -140,9 +152,9 @@ static int write_spec(const struct state *st, const struct box_want *w, int boxd
 	kv_put_file(&b, "net", w->net);
 	kv_put_file(&b, "seccomp", w->seccomp);
 	kv_put_file(&b, "hostname", w->hostname ? w->hostname : id_tail(id));
-	put_opt(&b, "user", w->user ? w->user : w->image->user);
-	put_opt(&b, "workdir", w->workdir ? w->workdir : w->image->workdir);
-	for (char **e = w->image->env; *e; e++)
+	put_opt(&b, "user", w->user ? w->user : w->from->img.user);
+	put_opt(&b, "workdir", w->workdir ? w->workdir : w->from->img.workdir);
+	for (char **e = w->from->img.env; *e; e++)
 		kv_put_file(&b, "env", *e);
 	for (size_t i = 0; i < w->env.n; i++)
 		kv_put_file(&b, "env", w->env.v[i]);

@@ -4,13 +4,13 @@
 #include <stdint.h>
 
 #include "base/opt.h"
-#include "store/image.h"
+#include "store/compose.h"
 #include "store/state.h"
 
 struct box_want {
-	const char *image_ref; /* as it was typed */
-	const struct image *image;
-	const char *user, *workdir; /* NULL: the image's */
+	const struct compose *from; /* the images, composed */
+	const char *ways;	    /* lines of ways_find(), NULL: none */
+	const char *user, *workdir; /* NULL: the images' */
 	const char *name;	    /* NULL: none */
 	const char *hostname;	    /* NULL: the tail of the ID */
 	const char *net, *seccomp;

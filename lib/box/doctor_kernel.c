@@ -51,6 +51,7 @@ struct trial {
 	const struct conf *conf;
 	char dir[512]; /* a scratch directory beside the boxes' files */
 	int lower, mapped;
+	int loop; /* the image could not be mounted but through loop devices */
 };
 
 static void put32(unsigned char *p, uint32_t v)
@@ -101,7 +102,10 @@ static int try_erofs(struct trial *t)
 	snprintf(at, sizeof(at), "%s/mnt", t->dir);
 	if (write_image(t, meta, data) < 0)
 		return -1;
-	mnt = erofs_mount(meta, dev, 1);
+	mnt = erofs_mount_files(meta, dev, 1);
+	t->loop = mnt < 0 && errno == ENOTBLK;
+	if (t->loop)
+		mnt = erofs_mount_loop(meta, dev, 1);
 	if (mnt < 0)
 		return -1;
 	if (mkdir(at, 0700) < 0)
@@ -156,19 +160,23 @@ static const struct stage {
 };
 enum { STAGES = sizeof(stages) / sizeof(stages[0]) };
 
-/* Goes through the stages until one fails; tells how many went well, and the failure's text. */
+/* What the child tells, before the text of the failure: how many stages went well, and t->loop. */
+enum { TOLD_DONE, TOLD_LOOP, TOLD };
+
+/* Goes through the stages until one fails. */
 static _Noreturn void run_stages(struct trial *t, int out)
 {
-	char done = 0;
+	char told[TOLD] = {0}, *done = &told[TOLD_DONE];
 
 	if (unshare(CLONE_NEWNS) < 0) {
 		fail("cannot make a mount namespace");
 	} else if (!mnt_private()) {
-		while (done < STAGES && !stages[(int)done].run(t))
-			done++;
+		while (*done < STAGES && !stages[(int)*done].run(t))
+			++*done;
 	}
-	fd_write_all(out, &done, 1);
-	if (done < STAGES)
+	told[TOLD_LOOP] = (char)t->loop;
+	fd_write_all(out, told, TOLD);
+	if (*done < STAGES)
 		fd_write_all(out, fail_text(), strlen(fail_text()));
 	_exit(0);
 }
@@ -187,12 +195,18 @@ static int make_scratch(struct trial *t)
 	return 0;
 }
 
-static void say_stages(const struct doctor *d, int done, const char *text)
+static void say_stages(const struct doctor *d, int done, int loop, const char *text)
 {
 	for (int i = 0; i < STAGES; i++) {
 		const struct stage *s = &stages[i];
 
-		if (i < done)
+		if (i < done && loop && s->run == try_erofs)
+			need_say(d, NEED_WARN, s->name, s->cure,
+				 "images mount through loop devices, two or more a layer, which "
+				 "takes longer: this kernel does not mount files, or not from the "
+				 "file system of '%s'",
+				 d->conf->state);
+		else if (i < done)
 			need_say(d, NEED_OK, s->name, NULL, "%s", s->good);
 		else if (i == done)
 			need_say(d, NEED_MISSING, s->name, s->cure, "%s", text);
@@ -205,25 +219,25 @@ static void say_stages(const struct doctor *d, int done, const char *text)
 static void mounts(const struct doctor *d)
 {
 	struct trial t = {.conf = d->conf, .lower = -1, .mapped = -1};
-	char text[1200] = "";
+	char told[TOLD + 1200] = "", *text = told + TOLD;
 	int p[2];
 	ssize_t n;
 	pid_t pid;
 
 	if (make_scratch(&t) < 0) {
-		say_stages(d, 0, fail_text());
+		say_stages(d, 0, 0, fail_text());
 		return;
 	}
 	if (pipe2(p, O_CLOEXEC) < 0 || (pid = fork()) < 0) {
-		say_stages(d, 0, "cannot start a process");
+		say_stages(d, 0, 0, "cannot start a process");
 	} else {
 		if (pid == 0)
 			run_stages(&t, p[1]);
 		close(p[1]);
-		n = fd_read_all(p[0], text, sizeof(text) - 1);
+		n = fd_read_all(p[0], told, sizeof(told) - 1);
 		close(p[0]);
 		waitpid(pid, NULL, 0);
-		say_stages(d, n > 0 ? text[0] : 0, n > 0 ? text + 1 : "the trial died");
+		say_stages(d, told[TOLD_DONE], told[TOLD_LOOP], n < TOLD ? "the trial died" : text);
 	}
 	fd_rmtree(AT_FDCWD, t.dir);
 }

@@ -13,6 +13,8 @@ struct inside {
 	const char *user;   /* NAME|UID[:GROUP|GID], "" is root */
 	const char *cwd;    /* "" is the user's home if it can be entered, else / */
 	char *const *argv;
+	int (*call)(void *); /* instead of a program: its result is the exit status */
+	void *arg;
 	const char *const *env; /* K=V, ends with NULL; HOME and PATH are added if absent */
 	struct buf bpf;
 	int no_new_privs;

@@ -23,7 +23,7 @@
 #include "store/log.h"
 
 /* FIXED: what turn() polls beside the connections. */
-enum { DRAIN_TICK_MS = 50, MAX_CONN = 4096, FIXED = 4 };
+enum { DRAIN_TICK_MS = 50, FREEZE_TICK_MS = 5, MAX_CONN = 4096, FIXED = 4 };
 
 static int put_state(struct keeper *k, const char *state)
 {
@@ -157,6 +157,7 @@ static void hear_maker(struct keeper *k)
 /* One round of the loop; 1 when pid 1 of the box has ended. */
 static int turn(struct keeper *k, int sigfd)
 {
+	int tick = keeper_freeze(k) ? FREEZE_TICK_MS : k->ndrain ? DRAIN_TICK_MS : 0;
 	uint64_t due = next_due(k), now = num_mono_us();
 	int timeout = !due	   ? -1
 		      : due <= now ? 0
@@ -167,8 +168,8 @@ static int turn(struct keeper *k, int sigfd)
 	struct signalfd_siginfo si;
 	int dead;
 
-	if (k->ndrain && (timeout < 0 || timeout > DRAIN_TICK_MS))
-		timeout = DRAIN_TICK_MS;
+	if (tick && (timeout < 0 || timeout > tick))
+		timeout = tick;
 	p[n++] = (struct pollfd){.fd = k->run.pidfd, .events = POLLIN};
 	p[n++] = (struct pollfd){.fd = k->ctl, .events = POLLIN};
 	p[n++] = (struct pollfd){.fd = sigfd, .events = POLLIN};

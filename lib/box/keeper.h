@@ -16,7 +16,7 @@ struct slot {
 	int killed; /* never to be used again: see take_slot */
 };
 
-enum conn_kind { CONN_NEW, CONN_EXEC, CONN_WAIT, CONN_STOP };
+enum conn_kind { CONN_NEW, CONN_EXEC, CONN_WAIT, CONN_STOP, CONN_FREEZE };
 
 struct conn {
 	int fd; /* -1: free */
@@ -26,6 +26,7 @@ struct conn {
 	struct slot *slot; /* EXEC: where it runs */
 	struct kv ended; /* EXEC: an end that may turn out to be the box's (see keeper_request.c) */
 	uint64_t settle_us; /* when it is taken for what it says; 0: no such end */
+	uint64_t freeze_us; /* FREEZE: when that was asked for; 0: answered */
 };
 
 struct keeper {
@@ -45,6 +46,7 @@ struct keeper {
 	uint64_t born_us, idle_since_us;
 	uint64_t kill_at_us; /* stopping: when clients that hang on are killed */
 	int running;	     /* commands under way */
+	int frozen;	     /* or told to freeze */
 	int stopping;
 	const char *cause; /* why it is stopping */
 };
@@ -55,6 +57,11 @@ void keeper_request(struct keeper *k, struct conn *c);
 void keeper_drop(struct keeper *k, struct conn *c);
 /* An end that waited to see whether the box dies: it does (DIED), or time has shown it does not. */
 void keeper_settle(struct keeper *k, struct conn *c, int died);
+/*
+ * The box is frozen as long as a connection holds it so: answers those whose wish has come true, or
+ * has not in time, and thaws what nobody holds. 1 if it has to be called again soon.
+ */
+int keeper_freeze(struct keeper *k);
 
 /* keeper.c */
 void keeper_stop(struct keeper *k, const char *cause); /* begins the end of the box */

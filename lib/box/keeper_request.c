@@ -21,6 +21,12 @@
  */
 enum { SETTLE_US = 30000 };
 
+/*
+ * How long a box has to freeze. It takes microseconds, but a process that sleeps uninterruptibly
+ * freezes when it wakes; the loop waits FREEZE_QUICK_MS for it, then goes round meanwhile.
+ */
+enum { FREEZE_MS = 10000, FREEZE_QUICK_MS = 5 };
+
 static void answer(struct conn *c, struct buf *b, const int *fds, int nfds)
 {
 	/* A client that does not read its answer must not stop the box's keeper. */
@@ -85,8 +91,8 @@ static void copy_pairs(struct buf *b, const struct kv *from, const char *const *
 
 static void exec_begin(struct keeper *k, struct conn *c, const struct kv *req)
 {
-	static const char *const keys[] = {"argv",   "argv_cut", "user", "cwd",
-					   "detach", "tty",	 "by",	 NULL};
+	static const char *const keys[] = {"argv", "argv_cut", "user", "cwd", "detach",
+					   "tty",  "by",       "tool", NULL};
 	autobuf b = BUF_INIT;
 	struct slot *slot = take_slot(k);
 	int fds[PROTO_FD_PIDS + 1], n;
@@ -247,6 +253,59 @@ static void hand_root(struct keeper *k, struct conn *c, const struct kv *req)
 	k->idle_since_us = num_mono_us();
 }
 
+static void freeze_begin(struct keeper *k, struct conn *c)
+{
+	c->freeze_us = k->idle_since_us = num_mono_us();
+	k->frozen = 1; /* of what fails half-way, too: nobody holds it, so it is thawed */
+	if (cgroup_freeze(&k->run.cgroup, 1, FREEZE_QUICK_MS) < 0) {
+		answer_error(c, EX_SBX, fail_text());
+		return;
+	}
+	c->kind = CONN_FREEZE;
+}
+
+/* An answer to one who waits for the freeze, if there is one to give. */
+static void freeze_answer(struct conn *c, int frozen)
+{
+	uint64_t took = num_mono_us() - c->freeze_us;
+	autobuf b = BUF_INIT;
+
+	if (frozen) {
+		kv_put_line(&b, "ok", "1");
+		kv_put_num(&b, "frozen_us", took);
+		answer(c, &b, NULL, 0);
+	} else if (took >= FREEZE_MS * 1000ull) {
+		answer_error(c, EX_AGAIN,
+			     "the box cannot be frozen: a process sleeps in the kernel");
+		c->kind = CONN_NEW;
+	} else {
+		return;
+	}
+	c->freeze_us = 0;
+}
+
+int keeper_freeze(struct keeper *k)
+{
+	int frozen, held = 0, waited_for = 0;
+
+	if (!k->frozen)
+		return 0;
+	frozen = cgroup_frozen(&k->run.cgroup) == 1;
+	for (int i = 0; i < k->nconn; i++) {
+		struct conn *c = &k->conn[i];
+
+		if (c->fd < 0 || c->kind != CONN_FREEZE)
+			continue;
+		if (c->freeze_us)
+			freeze_answer(c, frozen);
+		held |= c->kind == CONN_FREEZE;
+		waited_for |= c->freeze_us != 0;
+	}
+	if (!held && cgroup_freeze(&k->run.cgroup, 0, 0) >= 0)
+		k->frozen = 0;
+	return k->frozen && (!held || waited_for);
+}
+
 static void serve(struct keeper *k, struct conn *c, struct kv *req, int *fds, int nfds)
 {
 	const char *op = kv_str(req, "op", "");
@@ -262,11 +321,13 @@ static void serve(struct keeper *k, struct conn *c, struct kv *req, int *fds, in
 	} else if (k->stopping) {
 		answer_error(c, EX_GONE, "the box is being stopped");
 	} else if (c->kind != CONN_NEW) {
-		answer_error(c, EX_SBX, "this connection has a command under way");
+		answer_error(c, EX_SBX, "this connection serves another request");
 	} else if (!strcmp(op, "exec")) {
 		exec_begin(k, c, req);
 	} else if (!strcmp(op, "root")) {
 		hand_root(k, c, req);
+	} else if (!strcmp(op, "freeze")) {
+		freeze_begin(k, c);
 	} else {
 		answer_error(c, EX_SBX, "unknown request");
 	}

@@ -3,12 +3,16 @@
  * message, requests with "op", every answer with "ok=1", or "err" (text) and "code" (exit code).
  *
  *   op=exec argv=A\0B user= cwd= detach=0|1  begins a command
+ *                                    (tool=1: not one of the user's, a tool's search)
  *     -> ok seq, fds: PROTO_FD_*     the client runs it: the connection is the command's life, if it
  *                                    closes without "end" the keeper kills the command
  *   op=end end= code= signal= ...    as the status record has it; fds: pipes to drain
  *     -> ok [died=1]                 died: the box ended under the command
  *   op=wait [seq=N]                  -> when command N, or the box, has ended: ok and its record
  *   op=root what= path=              -> fds: root directory (O_PATH), pidfd of pid 1
+ *   op=freeze                        freezes all processes of the box until the connection closes, and
+ *                                    that of whoever else asked for it; it can be ended nevertheless
+ *     -> ok frozen_us                how long it took; not within 10 s: err, and the box goes on
  *   op=stop cause=                   -> nothing; the connection closes when the box is gone
  */
 #ifndef BOX_PROTO_H

@@ -85,6 +85,8 @@ static int ask_keeper(struct running *r)
 	kv_put_num(&b, "detach", (uint64_t)cmd->detach);
 	kv_put_num(&b, "tty", (uint64_t)cmd->tty);
 	kv_put_num(&b, "by", getuid());
+	if (cmd->call)
+		kv_put_num(&b, "tool", 1);
 	if (client_call(r->ctl, &b, &answer, fds, &n) < 0)
 		return -1;
 	if (n < PROTO_FD_MEM)
@@ -148,6 +150,8 @@ static int begin(struct running *r, const struct state *st, const char *id)
 	r->in.user = cmd->user ? cmd->user : r->spec.user;
 	r->in.cwd = cmd->cwd ? cmd->cwd : r->spec.workdir;
 	r->in.argv = cmd->argv;
+	r->in.call = cmd->call;
+	r->in.arg = cmd->arg;
 	r->in.no_new_privs = r->spec.no_new_privs;
 	make_env(r);
 	if (profile_open(st, r->spec.seccomp, &r->in.bpf) < 0)

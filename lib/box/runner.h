@@ -12,6 +12,8 @@
 
 struct command {
 	char *const *argv;
+	int (*call)(void *); /* runs in the box instead of a program; argv is for the log */
+	void *arg;
 	const char *user, *cwd; /* NULL: as the box has it */
 	const char *const *env; /* K=V on top of the box's; ends with NULL; may be NULL */
 	uint64_t timeout_ms;	/* 0: none */

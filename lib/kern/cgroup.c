@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -308,29 +309,84 @@ int cgroup_populated(const struct cgroup *cg)
 	return v == 2 ? -1 : (int)v;
 }
 
-int cgroup_wait_empty(const struct cgroup *cg, int timeout_ms)
+/*
+ * Waits until cgroup.events has the line WANT: 1; 0 when END, on num_mono_us(), has come first; -1 if
+ * the group is gone. The file signals a change once after each read (cgroup-v2.rst), but not before
+ * 10 ms after the last signal (cgroup_file_notify()), and some kernels miss one between read and
+ * poll: so it is read again anyway, first after TICK_US, then ever less often.
+ */
+static int wait_event(int dir, const char *want, uint64_t end, uint64_t tick_us)
 {
-	uint64_t end = num_mono_us() + (uint64_t)timeout_ms * 1000;
-	autofd fd = openat(cg->v2, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	autofd fd = openat(dir, "cgroup.events", O_RDONLY | O_CLOEXEC);
 	struct pollfd p = {.fd = fd, .events = POLLPRI};
 
-	while (fd >= 0) {
+	for (; fd >= 0; tick_us = tick_us < 25000 ? tick_us * 2 : 50000) {
+		struct timespec t = {0};
 		char text[128];
 		ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
 		uint64_t now = num_mono_us();
 
 		if (n < 0)
-			return 1; /* ENODEV: the group itself is gone */
+			return -1;
 		text[n] = 0;
-		if (strstr(text, "populated 0"))
+		if (strstr(text, want))
 			return 1;
 		if (now >= end)
 			return 0;
-		/* The file signals a change once after each read (cgroup-v2.rst); the bound is for
-		 * a change between our read and poll on kernels that miss it. */
-		poll(&p, 1, (int)((end - now) / 1000 < 50 ? (end - now) / 1000 + 1 : 50));
+		t.tv_nsec = (long)(tick_us < end - now ? tick_us : end - now) * 1000;
+		ppoll(&p, 1, &t, NULL);
 	}
-	return 1;
+	return -1;
+}
+
+int cgroup_wait_empty(const struct cgroup *cg, int timeout_ms)
+{
+	uint64_t end = num_mono_us() + (uint64_t)timeout_ms * 1000;
+
+	return wait_event(cg->v2, "populated 0", end, 1000) != 0;
+}
+
+/*
+ * A group with processes and groups of its own, as a box on a hybrid node, says "frozen 1" when only
+ * the former are (cgroup_update_frozen()): each slot is asked, too. One that is gone has none.
+ */
+static int wait_frozen(const struct cgroup *cg, uint64_t end)
+{
+	enum { TICK_US = 20 };
+	int r = wait_event(cg->v2, "frozen 1", end, TICK_US);
+	int fd = r == 1 ? fd_dir(cg->v2, ".", 0) : -1;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (r == 1 && !d)
+		r = -1;
+	while (r == 1 && (e = readdir(d))) {
+		autofd sub = e->d_type == DT_DIR && e->d_name[0] != '.'
+				     ? open_one(cg->v2, e->d_name, 0)
+				     : -1;
+
+		if (sub >= 0)
+			r = wait_event(sub, "frozen 1", end, TICK_US) != 0;
+	}
+	if (d)
+		closedir(d);
+	return r;
+}
+
+int cgroup_frozen(const struct cgroup *cg)
+{
+	return wait_frozen(cg, 0);
+}
+
+int cgroup_freeze(const struct cgroup *cg, int on, int timeout_ms)
+{
+	uint64_t end = num_mono_us() + (uint64_t)timeout_ms * 1000;
+	int r;
+
+	if (fd_put(cg->v2, "cgroup.freeze", on ? "1" : "0") < 0)
+		return fail("cannot %s a control group", on ? "freeze" : "thaw");
+	r = on ? wait_frozen(cg, end) : wait_event(cg->v2, "frozen 0", end, 20);
+	return r < 0 ? fail("cannot see whether a control group is frozen") : r;
 }
 
 int cgroup_usage(const struct cgroup *cg, struct cgroup_usage *u)

@@ -10,19 +10,16 @@
 #define KERN_CGROUP_H
 #include <stdint.h>
 
-struct cgroup_tree {	    /* directory fds of our prefix in each hierarchy; -1: not there */
-	int v2;		    /* always */
-	int mem, cpu, pids; /* hybrid only */
+struct cgroup_tree {		/* directory fds of our prefix in each hierarchy */
+	int v2, mem, cpu, pids; /* the last three hybrid only: -1 on v2 */
 };
 
-struct cgroup {
-	int v2;
-	int mem, cpu, pids; /* hybrid only: -1 on v2 */
+struct cgroup { /* the same of a group */
+	int v2, mem, cpu, pids;
 };
-#define CGROUP_INIT            \
-	{                      \
-		-1, -1, -1, -1 \
-	}
+/* clang-format off */
+#define CGROUP_INIT {-1, -1, -1, -1}
+/* clang-format on */
 
 struct cgroup_limits {
 	uint64_t mem_bytes; /* 0: none */
@@ -64,7 +61,7 @@ int cgroup_slot(const struct cgroup *box, const char *name, struct cgroup *slot)
 /* Moves process PID (0: the caller) in. V1_ONLY: it was cloned into the v2 group already. */
 int cgroup_enter(const struct cgroup *cg, int pid, int v1_only);
 
-int cgroup_kill(const struct cgroup *cg);      /* SIGKILL to all in it and below */
+int cgroup_kill(const struct cgroup *cg);      /* SIGKILL to all in it and below, frozen or not */
 int cgroup_populated(const struct cgroup *cg); /* 1, 0, or -1 with errno */
 /* Waits until nothing lives in it; 1 when so, 0 when TIMEOUT_MS went by. */
 int cgroup_wait_empty(const struct cgroup *cg, int timeout_ms);
@@ -72,8 +69,11 @@ int cgroup_wait_empty(const struct cgroup *cg, int timeout_ms);
 int cgroup_usage(const struct cgroup *cg, struct cgroup_usage *u);
 uint64_t cgroup_home_oom_kills(const struct cgroup *box); /* of pid 1 and what it had forked */
 uint64_t cgroup_oom_kills(const struct cgroup *box);	  /* of a box and its slots, ever */
-void cgroup_reset_peak(
-	const struct cgroup *cg); /* where the kernel can; else the peak is since birth */
+void cgroup_reset_peak(const struct cgroup *cg);	  /* where the kernel can */
+
+/* Freezes (ON) all in it and below, or thaws it: 1 when done, 0 when not yet after TIMEOUT_MS. */
+int cgroup_freeze(const struct cgroup *cg, int on, int timeout_ms);
+int cgroup_frozen(const struct cgroup *cg); /* 1, 0, or -1 with errno */
 
 /* Removes the group and all groups below it, in every hierarchy. Absent is success, EBUSY waits. */
 int cgroup_remove(const struct cgroup_tree *t, const char *name);

@@ -10,4 +10,7 @@
  * because a box does not outlive the node's crash. The fds stay the caller's.
  */
 int overlay_mount(const int *lower, size_t n, int upper, int work);
+
+/* Only to look at: at least two LOWER, as directory fds too, merged without a layer to write to. */
+int overlay_view(const int *lower, size_t n);
 #endif

@@ -58,7 +58,7 @@ int image_untag(const struct state *st, const char *ref);
 
 /*
  * Removes records, layers and blobs that no name and no box uses, and what dead imports left. A box uses
- * what the "layer" and "image_digest" lines of its spec say. UNMOUNT (mnt_unmount) takes
+ * what the "layer" and "*_digest" lines of its spec say. UNMOUNT (mnt_unmount) takes
  * RUN/layer/DIGEST off first; a layer that is busy there stays for the next time.
  */
 int image_gc(const struct state *st, int (*unmount)(const char *path));

@@ -73,7 +73,9 @@ static int mark_box(const struct state *st, const char *id, struct marks *images
 	for (size_t i = 0; i < kv.n; i++)
 		if (!strcmp(kv.pair[i].key, "layer"))
 			mark(layers, kv.pair[i].val);
-		else if (!strcmp(kv.pair[i].key, "image_digest"))
+		else if (!strcmp(kv.pair[i].key, "image_digest") ||
+			 !strcmp(kv.pair[i].key, "workspace_digest") ||
+			 !strcmp(kv.pair[i].key, "toolkit_digest"))
 			mark(images, kv.pair[i].val);
 	return 0;
 }

@@ -175,6 +175,24 @@ static int from_path(struct import *im, const char *path, struct import_config *
 	return import_dir(im, fd);
 }
 
+char *import_at(const char *typed)
+{
+	autobuf b = BUF_INIT;
+
+	for (const char *p = typed; *typed == '/' && *p;) {
+		size_t n = strcspn(p, "/");
+
+		if (n && !(n == 1 && *p == '.'))
+			buf_fmt(&b, "/%.*s", (int)n, p);
+		p += n + (p[n] == '/');
+	}
+	if (b.len && layer_at_valid(b.p))
+		return xstrdup(b.p);
+	failx("'%.200s' is no place for a subtree: an absolute path other than /, without '..'",
+	      typed);
+	return NULL;
+}
+
 /* Reads the source into one layer of the stage. */
 static int build(struct import *im, const char *path, struct import_config *c, struct layer *l)
 {
@@ -191,6 +209,10 @@ static int build(struct import *im, const char *path, struct import_config *c, s
 		r = stage_data_end(im->stage, im->data);
 	l->kind = xstrdup(c->kind);
 	l->source = xstrdup(path);
+	if (!r && im->at) {
+		l->at = xstrdup(im->at);
+		r = tree_sink(im->tree, im->at);
+	}
 	return r < 0 ? -1 : stage_layer(im->stage, im->tree, l);
 }
 

@@ -20,7 +20,7 @@ struct import {
 	void (*progress)(const struct import *im, void *arg);
 	void *arg;
 	int (*unmount)(const char *path); /* as image_gc takes it */
-	const char *at; /* NULL, or where the source's root lies in the layer: an absolute path */
+	const char *at; /* NULL, or where the source's root lies in the layer: see import_at() */
 };
 
 /* What a source says about running it: becomes the image record. Free with import_config_free. */
@@ -45,6 +45,12 @@ int import_tar_entry(struct import *im, struct archive *a, struct archive_entry 
 struct source;
 int import_oci(struct import *im, struct source *s, struct import_config *c);
 int import_docker(struct import *im, struct source *s, struct import_config *c);
+
+/*
+ * A path for im->at out of what was typed: absolute, not "/", without "..", empty parts and ".". To
+ * free; NULL after fail().
+ */
+char *import_at(const char *typed);
 
 /*
  * Any source: a directory, a file, or "-" for stdin; what it holds is found out. Staged, made

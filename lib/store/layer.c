@@ -26,6 +26,21 @@ static int read_device(const char *val, struct tree_blob *b)
 	return errno || *end || !image_digest_valid(b->sha) || b->blocks >= UINT32_MAX ? -1 : 0;
 }
 
+/* An info may come from a depot: where its subtree lies is not to lead anywhere else. */
+int layer_at_valid(const char *at)
+{
+	if (strlen(at) >= LAYER_AT)
+		return 0;
+	while (*at) {
+		size_t n = *at == '/' ? strcspn(++at, "/") : 0;
+
+		if (!n || n > 255 || (*at == '.' && (n == 1 || (n == 2 && at[1] == '.'))))
+			return 0;
+		at += n;
+	}
+	return 1;
+}
+
 static int fill(struct layer *l, const struct kv *kv, const char *path)
 {
 	snprintf(l->meta, sizeof(l->meta), "%s", kv_str(kv, "meta_sha256", ""));
@@ -42,6 +57,8 @@ static int fill(struct layer *l, const struct kv *kv, const char *path)
 		    (l->ndev == LAYER_DEVICES ||
 		     read_device(kv->pair[i].val, &l->dev[l->ndev++]) < 0))
 			return failx("%s:%d: bad device", path, kv->pair[i].line);
+	if (!layer_at_valid(l->at))
+		return failx("%s: '%.200s' is no place for a subtree", path, l->at);
 	return image_digest_valid(l->meta) ? 0 : failx("%s: no meta_sha256", path);
 }
 

@@ -18,7 +18,7 @@
 #include "store/image.h"
 #include "store/tree.h"
 
-enum { LAYER_DEVICES = TREE_BLOBS };
+enum { LAYER_DEVICES = TREE_BLOBS, LAYER_AT = 1024 };
 
 struct layer {
 	char digest[IMAGE_DIGEST + 1];
@@ -36,6 +36,9 @@ struct layer {
 int layer_load(const struct state *st, const char *digest, struct layer *l);
 void layer_free(struct layer *l);
 #define autolayer __attribute__((cleanup(layer_free))) struct layer
+
+/* Is AT "" or an absolute path other than "/", without "..", ".", empty parts and a slash at its end? */
+int layer_at_valid(const char *at);
 
 int layer_digest(const struct layer *l, char hex[TREE_SHA + 1]); /* reckoned; -1 after fail() */
 /* The text of an info file. */

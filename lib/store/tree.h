@@ -86,6 +86,12 @@ int tree_link_at(struct tree *t, struct tree_inode *dir, const char *name, struc
 /* If PATH ends in an OCI whiteout name, does what it says and returns 1; otherwise 0. */
 int tree_whiteout(struct tree *t, const char *path);
 
+/*
+ * Moves all there is below PATH, an absolute path as import_at() gives it: the root becomes its last
+ * directory, those above it are 0755 of user 0, time 0. -1 after fail().
+ */
+int tree_sink(struct tree *t, const char *path);
+
 /* What PATH names, links on the way followed inside the tree but not the last; NULL if nothing. */
 struct tree_inode *tree_lookup(struct tree *t, const char *path);
 

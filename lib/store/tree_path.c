@@ -273,3 +273,30 @@ int tree_whiteout(struct tree *t, const char *path)
 		tree_detach(t, d);
 	return 1;
 }
+
+static void deepen(struct tree_inode *dir, uint32_t by)
+{
+	dir->depth += by;
+	for (struct tree_dentry *d = dir->first; d; d = d->next)
+		if (S_ISDIR(d->ino->mode))
+			deepen(d->ino, by);
+}
+
+int tree_sink(struct tree *t, const char *path)
+{
+	struct tree_inode *old = t->root, *dir = tree_new_inode(S_IFDIR | 0755);
+	const char *name = path + 1, *slash;
+
+	t->root = dir->up = dir;
+	for (; dir && (slash = strchr(name, '/')); name = slash + 1)
+		dir = tree_make_dir(t, dir, name, (size_t)(slash - name));
+	if (!dir || tree_room(t, dir, name, strlen(name)) < 0) {
+		old->names++;
+		tree_put(t, old);
+		return -1;
+	}
+	tree_attach(t, dir, name, strlen(name), old);
+	old->depth = 0;
+	deepen(old, dir->depth + 1);
+	return 0;
+}

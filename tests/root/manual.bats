@@ -65,7 +65,10 @@ examples()
 }
 
 @test "manual: sbx-create" {
+	mkdir repo linter
+	echo 'echo checked "$PWD"' >linter/run
 	examples sbx-create
+	assert_line 'checked /workspace/repo'
 	assert_line 'PRETTY_NAME="small"'
 	assert_equal "$(grep -c "^$SBX_NODE\..*	exit	0	" <<<"$output")" 16
 	assert_equal "$(sbx-ls | wc -l)" 0

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,6 +44,72 @@ static void nested(const struct cgroup *cg)
 	}
 }
 
+/* A process that counts in shared memory as fast as it can, in CG. */
+static pid_t counter(const struct cgroup *cg, volatile unsigned *n)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (cgroup_enter(cg, 0, 0) < 0)
+			_exit(1);
+		for (;;)
+			++*n;
+	}
+	for (int i = 0; i < 5000 && !*n; i++)
+		usleep(1000);
+	ok(*n, "a process runs");
+	return pid;
+}
+
+static int stands_still(const volatile unsigned *n)
+{
+	unsigned at = *n;
+
+	usleep(50000);
+	return *n == at;
+}
+
+static int goes_on(const volatile unsigned *n)
+{
+	unsigned at = *n;
+
+	for (int i = 0; i < 5000 && *n == at; i++)
+		usleep(1000);
+	return *n != at;
+}
+
+/* One process in the group, as pid 1 of a box on a hybrid node, and one in a slot. */
+static void frozen(const struct cgroup *cg, const struct cgroup *slot)
+{
+	volatile unsigned *n =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct cgroup home, late;
+	pid_t pid[2];
+	int status;
+
+	is_num(cgroup_home(cg, &home), 0, "a home");
+	pid[0] = counter(&home, &n[0]);
+	pid[1] = counter(slot, &n[1]);
+	is_num(cgroup_frozen(cg), 0, "not frozen");
+	is_num(cgroup_freeze(cg, 1, 10000), 1, "is frozen");
+	is_num(cgroup_frozen(cg), 1, "says so");
+	ok(stands_still(&n[0]) && stands_still(&n[1]), "nothing runs");
+	is_num(cgroup_slot(cg, "late", &late), 0, "a new slot");
+	is_num(cgroup_frozen(cg), 1, "changes nothing");
+	cgroup_slot_remove(cg, "late", &late);
+	is_num(cgroup_freeze(cg, 0, 10000), 1, "is thawed");
+	ok(goes_on(&n[0]) && goes_on(&n[1]), "all runs again");
+	is_num(cgroup_freeze(cg, 1, 10000), 1, "frozen once more");
+	is_num(cgroup_kill(cg), 0, "and killed");
+	for (int i = 0; i < 2; i++) {
+		waitpid(pid[i], &status, 0);
+		ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "it is dead");
+	}
+	is_num(cgroup_freeze(cg, 0, 0) < 0, 0, "thawed");
+	cgroup_close(&home);
+	munmap((void *)n, 4096);
+}
+
 static void life(struct cgroup_tree *t, const char *name)
 {
 	static const struct cgroup_limits limits = {64 << 20, 16, 500};
@@ -57,6 +124,9 @@ static void life(struct cgroup_tree *t, const char *name)
 	cgroup_close(&again);
 	is_num(cgroup_populated(&cg), 0, "nothing lives in it");
 	is_num(cgroup_slot(&cg, "0", &slot), 0, "a slot in it");
+	frozen(&cg, &slot);
+	cgroup_slot_remove(&cg, "0", &slot);
+	is_num(cgroup_slot(&cg, "0", &slot), 0, "a slot that was never killed");
 	pid = sleeper(&slot);
 	is_num(cgroup_populated(&cg), 1, "its processes count above it");
 	is_num(cgroup_wait_empty(&cg, 50), 0, "waiting has an end");

@@ -129,8 +129,30 @@ static void test_limits(void)
 	tree_free(t);
 }
 
+static void test_sink(void)
+{
+	struct tree *t = tree_new();
+	struct tree_inode *f = file(t, "sub/f"), *top = tree_root(t);
+
+	top->mode = S_IFDIR | 0700;
+	top->uid = 7;
+	top->mtime = 9;
+	is_num(tree_sink(t, "/a/b/c"), 0, "a tree moves below a path");
+	ok(tree_lookup(t, "a/b/c/sub/f") == f && !tree_lookup(t, "sub"), "with all that is in it");
+	ok(tree_lookup(t, "a/b/c") == top && top->mode == (S_IFDIR | 0700) && top->uid == 7 &&
+		   top->mtime == 9,
+	   "its root becomes the last directory");
+	ok(tree_root(t)->mode == (S_IFDIR | 0755) && tree_root(t)->up == tree_root(t) &&
+		   tree_lookup(t, "a/b")->mode == (S_IFDIR | 0755) && !tree_lookup(t, "a")->mtime,
+	   "those above are new");
+	is_num(tree_lookup(t, "a/b/c/sub")->depth, 4, "depths are counted from the new root");
+	ok(tree_lookup(t, "a/b/c/../../..") == tree_root(t), "and .. leads up to it");
+	tree_free(t);
+}
+
 int main(void)
 {
+	test_sink();
 	test_paths();
 	test_links();
 	test_whiteouts();
