@@ -65,6 +65,6 @@ compare()
 		teardown
 	done
 	# The test is about these.
-	echo "# $whiteouts whiteouts, $redirects redirects, $opaque opaque directories" >&3
+	echo "$whiteouts whiteouts, $redirects redirects, $opaque opaque directories"
 	[ "$whiteouts" -gt 20 ] && [ "$redirects" -gt 5 ] && [ "$opaque" -gt 5 ]
 }
