@@ -42,6 +42,9 @@ static const struct opt_verb verbs[] = {
 	{"rm", "remove names, and what nobody uses then"},
 	{"gc", "remove what no name and no box uses"},
 	{"pull", "an image from a registry, by skopeo"},
+	{"diff", "what differs between two images"},
+	{"export", "an image becomes an OCI layout or a docker archive"},
+	{"collapse", "merge the layers of an image into one, without copying data"},
 	{0},
 };
 

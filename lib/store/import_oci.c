@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <time.h>
 
 #include "base/buf.h"
 #include "base/die.h"
+#include "store/arch.h"
 #include "store/image_dir.h"
 #include "store/import.h"
 #include "store/import_src.h"
@@ -75,28 +75,12 @@ static const char *blob(json_object *descriptor, char name[128])
 	return name + strlen("blobs/sha256/");
 }
 
-static const char *node_arch(void)
-{
-	static const char *const names[][2] = {
-		{"x86_64", "amd64"},	{"aarch64", "arm64"},	{"armv7l", "arm"},
-		{"i686", "386"},	{"ppc64le", "ppc64le"}, {"s390x", "s390x"},
-		{"riscv64", "riscv64"},
-	};
-	static struct utsname u;
-
-	uname(&u);
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		if (!strcmp(u.machine, names[i][0]))
-			return names[i][1];
-	return u.machine;
-}
-
 /* 1 if it can run here, 0 if not; what says nothing is taken. */
 static int fits(json_object *platform)
 {
 	const char *arch = text(platform, "architecture"), *os = text(platform, "os");
 
-	return (!arch || !*arch || !strcmp(arch, node_arch())) &&
+	return (!arch || !*arch || !strcmp(arch, arch_node())) &&
 	       (!os || !*os || !strcmp(os, "linux"));
 }
 
@@ -105,7 +89,7 @@ static int refuse(json_object *platform)
 	const char *arch = text(platform, "architecture"), *os = text(platform, "os");
 
 	return failx("the image is for %.40s/%.40s, this node is linux/%s", os ? os : "linux",
-		     arch ? arch : "?", node_arch());
+		     arch ? arch : "?", arch_node());
 }
 
 /*

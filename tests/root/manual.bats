@@ -169,3 +169,27 @@ examples()
 	assert_equal "$(sbx-img show base:apart | grep -c '^layer')" 2
 	sbx-img rm base:1 base:apart
 }
+
+@test "manual: sbx-img-diff" {
+	cp -a "$SBX_TMP/root" changed
+	echo new >changed/etc/new
+	echo 'root:x:0:0:other:/root:/bin/sh' >changed/etc/passwd
+	sbx-img import --name changed changed >/dev/null
+	examples sbx-img-diff
+	assert_line --regexp '^A	/etc/new	'
+	assert_line --regexp '^content.*	/etc/passwd$'
+	assert_equal "${#lines[@]}" 2
+	sbx-img rm changed
+}
+
+@test "manual: sbx-img-export" {
+	examples sbx-img-export
+	assert_line manifest.json
+	[ -f small.tar ] && [ -f layout/index.json ]
+}
+
+@test "manual: sbx-img-collapse" {
+	examples sbx-img-collapse
+	assert_equal "${#lines[@]}" 1
+	sbx-img rm flat
+}
