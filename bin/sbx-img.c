@@ -23,10 +23,13 @@
 static const char *name, *at;
 static const char *depot;
 static int quiet;
+static uint64_t collapse = IMPORT_COLLAPSE;
 static struct rec_opts recs;
 
 static const struct opt opts[] = {
 	{0, "name", "NAME[:TAG]", OPT_STR, &name, "import: the image's name (tag: latest)"},
+	{0, "collapse", "SIZE", OPT_SIZE, &collapse,
+	 "import: merge the source's layers up to this (3G; 0: none)"},
 	{0, "at", "PATH", OPT_STR, &at, "import: the image holds only this subtree, the source"},
 	{'q', "quiet", NULL, OPT_FLAG, &quiet, "import: no progress bar and no notes"},
 	{0, "depot", "DIR", OPT_STR, &depot, "ls, show: of this depot, not of the node"},
@@ -42,6 +45,7 @@ static const struct opt_verb verbs[] = {
 	{"tag", "give an image one more name"},
 	{"rm", "remove names, and what nobody uses then"},
 	{"gc", "remove what no name and no box uses"},
+	{"pull", "an image from a registry, by skopeo"},
 	{"diff", "what differs between two images"},
 	{"export", "an image becomes an OCI layout or a docker archive"},
 	{"collapse", "merge the layers of an image into one, without copying data"},
@@ -54,7 +58,7 @@ static const struct opt_verb verbs[] = {
 };
 
 static const struct opt_tool tool = {
-	.usage = "import [--name NAME[:TAG]] [--at PATH] SOURCE\n"
+	.usage = "import [--name NAME[:TAG]] [--at PATH] [--collapse SIZE] SOURCE\n"
 		 "       sbx-img ls | show IMAGE | tag IMAGE NAME[:TAG] | rm IMAGE... | gc\n"
 		 "       sbx-img VERB --help",
 	.purpose = "Bring root file systems onto this node as images; list, name and remove them.\n"
@@ -92,8 +96,9 @@ static void progress(const struct import *im, void *arg)
 
 static int verb_import(int argc, char **argv)
 {
-	struct import im = {.unmount = mnt_unmount};
+	struct import im = {.unmount = mnt_unmount, .collapse = collapse};
 	char digest[IMAGE_DIGEST + 1];
+	autobuf note = BUF_INIT;
 	int bar = !quiet && isatty(STDERR_FILENO), r;
 
 	if (argc != 1)
@@ -107,12 +112,8 @@ static int verb_import(int argc, char **argv)
 		fputs("\r\033[K", stderr);
 	if (r < 0)
 		die();
-	if (im.sockets && !quiet)
-		warnf("left out %llu socket%s", (unsigned long long)im.sockets,
-		      im.sockets > 1 ? "s" : "");
-	if (im.xattrs && !quiet)
-		warnf("left out %llu extended attribute%s that an image cannot have",
-		      (unsigned long long)im.xattrs, im.xattrs > 1 ? "s" : "");
+	if (!quiet && import_left_out(&im, &note))
+		warnf("%s", buf_cstr(&note));
 	puts(digest);
 	return finish(stdout);
 }

@@ -47,4 +47,4 @@ $(O)/fuzz/libsbx.a: $(FUZZ_OBJ)
 	$(Q)ar rcs $@ $^
 $(O)/tests/fuzz/%: tests/fuzz/%.c $(O)/fuzz/libsbx.a
 	@mkdir -p $(@D)
-	$(Q)$(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer -MMD -MP -o $@ $< $(O)/fuzz/libsbx.a $(ALL_LIBS)
+	$(Q)$(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer -Itests/unit -MMD -MP -o $@ $< $(O)/fuzz/libsbx.a $(ALL_LIBS)

@@ -4,7 +4,7 @@ DEPS_BUILD := gcc libc6-dev make musl-tools linux-libc-dev pkgconf libarchive-de
 DEPS_RUN := erofs-utils skopeo openssh-client
 DEPS_CHECK := bats bats-assert bats-support shellcheck cppcheck clang clang-tidy clang-format \
 	libclang-rt-14-dev mandoc mmdebstrap busybox-static strace python3 attr acl libcap2-bin jq zstd xz-utils \
-	util-linux bsdutils procps patch zsh fish iproute2 git libfuse3-dev fuse3 sshfs openssh-server docker-registry
+	util-linux bsdutils procps patch zsh fish iproute2 git libfuse3-dev fuse3 sshfs openssh-server docker-registry podman bc
 DEPS_DEMO := mmdebstrap
 DEPS_BENCH := runc crun bubblewrap podman linux-perf mmdebstrap
 

@@ -40,7 +40,8 @@ struct place {
 static int damaged(const char *what)
 {
 	errno = EINVAL;
-	return failx("the image's metadata are damaged: %s", what);
+	failx("the image's metadata are damaged: %s", what);
+	return -1;
 }
 
 static int claim(struct reader *r, uint64_t n)
@@ -76,25 +77,36 @@ static int load(struct reader *r, int fd)
 	struct stat st;
 	ssize_t n;
 
-	if (fstat(fd, &st) < 0)
-		return fail("cannot read the image's metadata");
+	if (fstat(fd, &st) < 0) {
+		fail("cannot read the image's metadata");
+		return -1;
+	}
 	if (!S_ISREG(st.st_mode) || st.st_size < EROFS_BLOCK || st.st_size % EROFS_BLOCK ||
 	    (uint64_t)st.st_size > META_MAX)
 		return damaged("their size");
 	r->size = r->left = (uint64_t)st.st_size;
 	r->p = malloc(r->size);
-	if (!r->p)
-		return fail("cannot read %llu bytes of metadata", (unsigned long long)r->size);
+	if (!r->p) {
+		fail("cannot read %llu bytes of metadata", (unsigned long long)r->size);
+		return -1;
+	}
 	for (uint64_t at = 0; at < r->size; at += (uint64_t)n) {
 		n = pread(fd, r->p + at, r->size - at, (off_t)at);
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && errno == EINTR) {
 			n = 0;
-		else if (n <= 0)
-			return n ? fail("cannot read the image's metadata")
-				 : damaged("they end too early");
+		} else if (n <= 0) {
+			if (n < 0)
+				fail("cannot read the image's metadata");
+			else
+				damaged("they end too early");
+			return -1;
+		}
 	}
 	r->ino = calloc(r->size / EROFS_SLOT, sizeof(*r->ino));
-	return r->ino ? 0 : fail("cannot read %llu bytes of metadata", (unsigned long long)r->size);
+	if (r->ino)
+		return 0;
+	fail("cannot read %llu bytes of metadata", (unsigned long long)r->size);
+	return -1;
 }
 
 static int check_devices(struct reader *r, const struct erofs_super *sb)

@@ -46,8 +46,14 @@ int image_tree_next(struct image_tree *it)
 	if (it->laid == it->n)
 		return 0;
 	t = layer_tree(it->st, &it->layer[it->laid]);
-	r = t ? tree_overlay(it->tree, t) : -1;
-	tree_free(t);
+	if (t && !it->laid && tree_is_plain(t)) {
+		tree_free(it->tree);
+		it->tree = t;
+		r = 0;
+	} else {
+		r = t ? tree_overlay(it->tree, t) : -1;
+		tree_free(t);
+	}
 	it->laid++;
 	return r < 0 ? -1 : 1;
 }
@@ -125,11 +131,10 @@ static size_t run_at(const struct tree_inode *ino, uint64_t off, size_t n, int64
 		     uint32_t *dev)
 {
 	const struct tree_extent *e = extent_at(ino, off / TREE_BLOCK);
-	uint64_t end = ino->size, start;
+	uint64_t start = e ? (uint64_t)e->lblk * TREE_BLOCK : ino->size, end;
 
 	*at = -1;
-	start = e ? (uint64_t)e->lblk * TREE_BLOCK : ino->size;
-	if (start > off) {
+	if (!e || start > off) {
 		end = start;
 	} else {
 		end = start + (uint64_t)e->n * TREE_BLOCK;
@@ -192,8 +197,8 @@ static size_t known_same(struct image_tree *a, const struct tree_inode *x, struc
 	uint32_t i = 0, k = 0, n;
 	size_t len = run_at(x, off, SIZE_MAX, &at, &i), other = run_at(y, off, SIZE_MAX, &bt, &k);
 
-	if (at != bt ||
-	    (at >= 0 && strcmp(tree_blobs(a->tree, &n)[i].sha, tree_blobs(b->tree, &n)[k].sha)))
+	if (at != bt || (at >= 0 && strcmp(tree_blobs(a->tree, &n)[i].sha,
+					   tree_blobs(b->tree, &n)[k].sha) != 0))
 		return 0;
 	return len < other ? len : other;
 }

@@ -48,6 +48,18 @@ int import_xattr(struct import *im, struct tree_inode *ino, const char *name, co
 	return 0;
 }
 
+int import_left_out(const struct import *im, struct buf *note)
+{
+	if (im->sockets)
+		buf_fmt(note, "left out %llu socket%s", (unsigned long long)im->sockets,
+			im->sockets > 1 ? "s" : "");
+	if (im->xattrs)
+		buf_fmt(note, "%s%llu extended attribute%s that an image cannot have",
+			im->sockets ? ", " : "left out ", (unsigned long long)im->xattrs,
+			im->xattrs > 1 ? "s" : "");
+	return im->sockets || im->xattrs;
+}
+
 void import_config_free(struct import_config *c)
 {
 	image_free(&c->img);
@@ -193,38 +205,12 @@ char *import_at(const char *typed)
 	return NULL;
 }
 
-/* Reads the source into one layer of the stage. */
-static int build(struct import *im, const char *path, struct import_config *c, struct layer *l)
-{
-	int r;
-
-	im->tree = tree_new();
-	im->data = stage_data(im->stage, im->tree);
-	if (!im->data)
-		return -1;
-	r = from_path(im, path, c);
-	if (r < 0)
-		close(import_data_close(im->data));
-	else
-		r = stage_data_end(im->stage, im->data);
-	l->kind = xstrdup(c->kind);
-	l->source = xstrdup(path);
-	if (!r && im->at) {
-		l->at = xstrdup(im->at);
-		r = tree_sink(im->tree, im->at);
-	}
-	return r < 0 ? -1 : stage_layer(im->stage, im->tree, l);
-}
-
 static int run(struct import *im, const char *path, const char *ref, struct import_config *c)
 {
-	autolayer l = {0};
-
-	if (build(im, path, c, &l) < 0)
-		return fail_more("cannot import '%s'", path);
-	c->img.layer = xcalloc(1, sizeof(*c->img.layer));
-	c->img.nlayers = 1;
-	memcpy(c->img.layer[0], l.digest, sizeof(l.digest));
+	if (!im->source)
+		im->source = path;
+	if (import_begin(im) < 0 || from_path(im, path, c) < 0 || import_end(im, c) < 0)
+		return fail_more("cannot import '%s'", im->source);
 	return stage_publish(im->stage, &c->img, ref);
 }
 
@@ -242,7 +228,7 @@ int import_run(const struct state *st, struct import *im, const char *path, cons
 	r = stage_open(&stage, st, im->unmount) < 0 ? -1 : run(im, path, ref, &c);
 	if (!r)
 		memcpy(digest, c.img.digest, sizeof(c.img.digest));
-	tree_free(im->tree);
+	import_free(im);
 	import_config_free(&c);
 	return stage_close(&stage, r);
 }

@@ -4,19 +4,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "store/image.h"
 #include "store/import_data.h"
 #include "store/stage.h"
 #include "store/tree.h"
 
+#define IMPORT_COLLAPSE (3ull << 30) /* bytes: what the tools take if nothing is said */
+
 struct import {
-	struct tree *tree;
-	struct import_data *data; /* of the layer being read */
+	struct tree *tree;	  /* all that was read so far */
+	struct import_data *data; /* of the group being read */
 	struct stage *stage;
-	uint64_t read;	  /* bytes of the source so far */
-	uint64_t total;	  /* bytes of the source, 0 if not known */
-	uint64_t sockets; /* left out: they cannot be used from an image */
-	uint64_t xattrs;  /* left out: of overlayfs, or of a kind EROFS does not know */
+	uint64_t collapse;   /* bytes: see import_next() */
+	struct tree *before; /* as the layers written so far make it; NULL: there is none */
+	unsigned groups;     /* written */
+	int begun;	     /* one layer at least is in the group */
+	const char *source;  /* for people; NULL: the path that is imported */
+	uint64_t read;	     /* bytes of the source so far */
+	uint64_t total;	     /* bytes of the source, 0 if not known */
+	uint64_t sockets;    /* left out: they cannot be used from an image */
+	uint64_t xattrs;     /* left out: of overlayfs, or of a kind EROFS does not know */
 	void (*progress)(const struct import *im, void *arg);
 	void *arg;
 	int (*unmount)(const char *path); /* as image_gc takes it */
@@ -35,6 +43,17 @@ void import_count(struct import *im, uint64_t bytes); /* so many more bytes were
 /* An attribute of the source: kept, or counted in im->xattrs. */
 int import_xattr(struct import *im, struct tree_inode *ino, const char *name, const void *val,
 		 size_t len);
+
+/*
+ * One of our layers is a group of the source's. import_next comes before each of the source's layers,
+ * of PACKED bytes as it lies there: it joins the group if the group's data and PACKED are below
+ * im->collapse, or if an image cannot have one layer more; else the group is written. Sources without
+ * layers never call it. import_end writes the last group. Digests go to c->img. -1 after fail().
+ */
+int import_begin(struct import *im);
+int import_next(struct import *im, struct import_config *c, uint64_t packed);
+int import_end(struct import *im, struct import_config *c);
+void import_free(struct import *im);
 
 /* Each reads the whole of its source. -1 after fail(). */
 int import_dir(struct import *im, int fd);
@@ -59,4 +78,6 @@ char *import_at(const char *typed);
  */
 int import_run(const struct state *st, struct import *im, const char *path, const char *name,
 	       char digest[IMAGE_DIGEST + 1]);
+/* Puts into NOTE what could not be taken, for people; 0 if that is nothing. */
+int import_left_out(const struct import *im, struct buf *note);
 #endif

@@ -81,6 +81,11 @@ int import_data_close(struct import_data *d)
 	return fd;
 }
 
+uint64_t import_data_bytes(const struct import_data *d)
+{
+	return d->at + d->n;
+}
+
 static int flush(struct import_data *d)
 {
 	if (!d->n)

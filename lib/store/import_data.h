@@ -15,7 +15,8 @@ struct import_data;
  * blob for it. NULL after fail().
  */
 struct import_data *import_data_open(int fd, struct tree *t);
-int import_data_close(struct import_data *d); /* returns FD; -1 for NULL */
+int import_data_close(struct import_data *d);		 /* returns FD; -1 for NULL */
+uint64_t import_data_bytes(const struct import_data *d); /* in it so far */
 
 /*
  * One file at a time: begin for INO of SIZE bytes, then pieces at ascending offsets (what lies

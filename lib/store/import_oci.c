@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <time.h>
 
 #include "base/buf.h"
 #include "base/die.h"
+#include "store/arch.h"
 #include "store/image_dir.h"
 #include "store/import.h"
 #include "store/import_src.h"
@@ -75,28 +75,12 @@ static const char *blob(json_object *descriptor, char name[128])
 	return name + strlen("blobs/sha256/");
 }
 
-static const char *node_arch(void)
-{
-	static const char *const names[][2] = {
-		{"x86_64", "amd64"},	{"aarch64", "arm64"},	{"armv7l", "arm"},
-		{"i686", "386"},	{"ppc64le", "ppc64le"}, {"s390x", "s390x"},
-		{"riscv64", "riscv64"},
-	};
-	static struct utsname u;
-
-	uname(&u);
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		if (!strcmp(u.machine, names[i][0]))
-			return names[i][1];
-	return u.machine;
-}
-
 /* 1 if it can run here, 0 if not; what says nothing is taken. */
 static int fits(json_object *platform)
 {
 	const char *arch = text(platform, "architecture"), *os = text(platform, "os");
 
-	return (!arch || !*arch || !strcmp(arch, node_arch())) &&
+	return (!arch || !*arch || !strcmp(arch, arch_node())) &&
 	       (!os || !*os || !strcmp(os, "linux"));
 }
 
@@ -105,7 +89,7 @@ static int refuse(json_object *platform)
 	const char *arch = text(platform, "architecture"), *os = text(platform, "os");
 
 	return failx("the image is for %.40s/%.40s, this node is linux/%s", os ? os : "linux",
-		     arch ? arch : "?", node_arch());
+		     arch ? arch : "?", arch_node());
 }
 
 /*
@@ -226,7 +210,8 @@ static int untar(struct import *im, struct stream *s)
 }
 
 /* A layer named by the digest of its bytes as they lie there. */
-static int oci_layer(struct import *im, struct source *src, const char *name, const char *hex)
+static int oci_layer(struct import *im, struct source *src, struct import_config *c,
+		     const char *name, const char *hex)
 {
 	struct stream *s = source_open(src, name);
 	char got[SHA_HEX + 1];
@@ -235,14 +220,15 @@ static int oci_layer(struct import *im, struct source *src, const char *name, co
 	if (!s)
 		return -1;
 	stream_hash(s);
-	if (!untar(im, s) && !stream_finish(s, got))
+	if (!import_next(im, c, s->size) && !untar(im, s) && !stream_finish(s, got))
 		r = strcmp(hex, got) ? failx("it is damaged: its digest is %s", got) : 0;
 	stream_close(s);
 	return r;
 }
 
 /* A layer known by the digest of the tar in it (HEX; NULL if the archive tells none). */
-static int docker_layer(struct import *im, struct source *src, const char *name, const char *hex)
+static int docker_layer(struct import *im, struct source *src, struct import_config *c,
+			const char *name, const char *hex)
 {
 	struct stream *outer = source_open(src, name), *s = NULL;
 	struct archive *a = outer ? stream_reader(outer, STREAM_RAW) : NULL;
@@ -253,7 +239,7 @@ static int docker_layer(struct import *im, struct source *src, const char *name,
 	if (a && (head == ARCHIVE_OK || head == ARCHIVE_WARN)) {
 		s = stream_archive(a);
 		stream_hash(s);
-		if (!untar(im, s) && !stream_finish(s, got))
+		if (!import_next(im, c, outer->size) && !untar(im, s) && !stream_finish(s, got))
 			r = hex && strcmp(hex, got) != 0
 				    ? failx("it is damaged: its digest is %s", got)
 				    : 0;
@@ -295,15 +281,14 @@ int import_oci(struct import *im, struct source *s, struct import_config *c)
 		if (type && strstr(type, "encrypted"))
 			return failx("layer %zu is encrypted", i + 1);
 		hex = blob(layer, name);
-		tree_next_layer(im->tree);
-		if (!hex || oci_layer(im, s, name, hex) < 0)
+		if (!hex || oci_layer(im, s, c, name, hex) < 0)
 			return fail_more("layer %zu", i + 1);
 	}
 	return 0;
 }
 
-static int docker_layers(struct import *im, struct source *s, json_object *layers,
-			 json_object *conf)
+static int docker_layers(struct import *im, struct source *s, struct import_config *c,
+			 json_object *layers, json_object *conf)
 {
 	json_object *rootfs = get(conf, "rootfs", json_type_object);
 	json_object *ids = get(rootfs, "diff_ids", json_type_array);
@@ -317,8 +302,7 @@ static int docker_layers(struct import *im, struct source *s, json_object *layer
 			return failx("layer %zu has no name", i + 1);
 		if (hex && (strncmp(hex, "sha256:", 7) != 0 || !image_digest_valid(hex + 7)))
 			return failx("layer %zu has a digest that is no sha256", i + 1);
-		tree_next_layer(im->tree);
-		if (docker_layer(im, s, json_object_get_string(name), hex ? hex + 7 : NULL) < 0)
+		if (docker_layer(im, s, c, json_object_get_string(name), hex ? hex + 7 : NULL) < 0)
 			return fail_more("layer %zu", i + 1);
 	}
 	return 0;
@@ -345,5 +329,5 @@ int import_docker(struct import *im, struct source *s, struct import_config *c)
 	conf = load(s, name, NULL);
 	if (!conf || config(conf, c) < 0 || count_ok(layers) < 0)
 		return -1;
-	return docker_layers(im, s, layers, conf);
+	return docker_layers(im, s, c, layers, conf);
 }

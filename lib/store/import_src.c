@@ -365,6 +365,7 @@ static struct stream *from_archive(struct source *s, size_t number)
 			continue;
 		inner = stream_archive(a);
 		inner->outer = outer;
+		inner->size = (uint64_t)archive_entry_size(e);
 		return inner;
 	}
 	if (a) {
@@ -373,6 +374,16 @@ static struct stream *from_archive(struct source *s, size_t number)
 	}
 	stream_close(outer);
 	return NULL;
+}
+
+static struct stream *from_fd(struct import *im, int fd)
+{
+	struct stream *s = stream_fd(im, fd, 1);
+	struct stat st;
+
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+		s->size = (uint64_t)st.st_size;
+	return s;
 }
 
 struct stream *source_open(struct source *s, const char *name)
@@ -397,7 +408,7 @@ struct stream *source_open(struct source *s, const char *name)
 		fail("cannot open '%.200s'", name);
 		return NULL;
 	}
-	return stream_fd(m ? NULL : s->im, fd, 1);
+	return from_fd(m ? NULL : s->im, fd);
 }
 
 int source_read(struct source *s, const char *name, const char *hex, struct buf *b)

@@ -22,6 +22,7 @@ struct stream {
 	struct stream *outer; /* what A reads from, if it is ours too */
 	EVP_MD_CTX *sha;      /* of all that passed; NULL: not wanted */
 	char *room;	      /* for reads from the fd */
+	uint64_t size;	      /* of a member as it lies in its source */
 	int ended;
 };
 

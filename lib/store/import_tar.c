@@ -150,6 +150,23 @@ static int fill(struct import *im, struct archive *a, struct archive_entry *e,
 	return 0;
 }
 
+/*
+ * In a layer, what a link's header says becomes true of the file, as Docker, containerd and Podman have
+ * it; in other archives it says nothing, as for tar.
+ */
+static int hard_link(struct import *im, struct archive_entry *e, const char *path, int layer)
+{
+	struct tree_inode *ino;
+
+	if (tree_link(im->tree, path, archive_entry_hardlink(e)) < 0)
+		return -1;
+	ino = layer ? tree_lookup(im->tree, path) : NULL;
+	if (!ino || S_ISLNK(ino->mode))
+		return 0;
+	ino->mode = (ino->mode & S_IFMT) | (archive_entry_mode(e) & 07777);
+	return owner(e, ino) < 0 ? -1 : xattrs(im, e, ino);
+}
+
 static int one(struct import *im, struct archive *a, struct archive_entry *e, const char *path,
 	       int layer)
 {
@@ -160,7 +177,7 @@ static int one(struct import *im, struct archive *a, struct archive_entry *e, co
 	if (r)
 		return r < 0 ? -1 : 0;
 	if (archive_entry_hardlink(e))
-		return tree_link(im->tree, path, archive_entry_hardlink(e));
+		return hard_link(im, e, path, layer);
 	if (S_ISSOCK(mode)) {
 		im->sockets++;
 		return 0;

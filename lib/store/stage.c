@@ -219,15 +219,31 @@ static void put_list(struct buf *b, const char *key, char **list)
 		kv_put_file(b, key, *list);
 }
 
+/* A blob that two layers refer to counts once. */
+static uint64_t add_blobs(struct buf *known, const struct layer *l)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < l->ndev; i++) {
+		if (strstr(buf_cstr(known), l->dev[i].sha))
+			continue;
+		buf_fmt(known, "%s ", l->dev[i].sha);
+		bytes += l->dev[i].blocks * TREE_BLOCK;
+	}
+	return bytes;
+}
+
 static int sum_sizes(const struct state *st, struct image *img)
 {
+	autobuf known = BUF_INIT;
+
 	img->size_bytes = 0;
 	for (size_t i = 0; i < img->nlayers; i++) {
 		autolayer l = {0};
 
 		if (layer_load(st, img->layer[i], &l) < 0)
 			return -1;
-		img->size_bytes += l.meta_bytes + l.data_bytes;
+		img->size_bytes += l.meta_bytes + add_blobs(&known, &l);
 	}
 	return 0;
 }

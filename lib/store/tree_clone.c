@@ -7,8 +7,6 @@
 #include "base/buf.h"
 #include "base/die.h"
 
-#define OVERLAY "trusted.overlay."
-
 void tree_clone_init(struct tree_clone *c, struct tree *to, const struct tree *from, int strip)
 {
 	*c = (struct tree_clone){.to = to, .from = from, .strip = strip};
@@ -39,7 +37,7 @@ static void clone_xattrs(struct tree_inode *to, const struct tree_inode *from, i
 	for (const struct tree_xattr *x = from->xattr; x; x = x->next) {
 		size_t n = sizeof(*x) + x->nlen + 1u + x->vlen;
 
-		if (strip && !strncmp(x->bytes, OVERLAY, sizeof(OVERLAY) - 1))
+		if (strip && !strncmp(x->bytes, TREE_OVERLAY, sizeof(TREE_OVERLAY) - 1))
 			continue;
 		*end = xmalloc(n);
 		memcpy(*end, x, n);

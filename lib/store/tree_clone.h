@@ -4,6 +4,9 @@
 #include "store/tree_map.h"
 #include "store/tree_dir.h"
 
+/* The beginning of overlayfs' own attributes. */
+#define TREE_OVERLAY "trusted.overlay."
+
 struct tree_clone {
 	struct tree *to;
 	const struct tree *from;

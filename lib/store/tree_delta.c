@@ -20,7 +20,7 @@ static int same_xattrs(const struct tree_inode *a, const struct tree_inode *b)
 	return !x && !y;
 }
 
-static int same_attrs(const struct tree_inode *a, const struct tree_inode *b)
+int tree_same_attrs(const struct tree_inode *a, const struct tree_inode *b)
 {
 	return a->mode == b->mode && a->uid == b->uid && a->gid == b->gid && a->mtime == b->mtime &&
 	       a->nsec == b->nsec && same_xattrs(a, b);
@@ -77,7 +77,7 @@ static int same_extents(const struct pair *p, const struct tree_inode *a,
 /* Attributes and content, of anything but directories; 0 if they may differ. */
 static int same_inode(const struct pair *p, const struct tree_inode *a, const struct tree_inode *b)
 {
-	if (!same_attrs(a, b) || a->size != b->size || a->rdev != b->rdev)
+	if (!tree_same_attrs(a, b) || a->size != b->size || a->rdev != b->rdev)
 		return 0;
 	if (S_ISLNK(a->mode))
 		return !strcmp(a->target, b->target);
@@ -177,7 +177,7 @@ static int emit_dir(struct delta *d, struct tree_inode *to, const struct tree_de
 	sub = tree_attach(d->out, to, e->name, e->len, ino);
 	if (emit(d, ino, e->ino, was) < 0)
 		return -1;
-	if (was && !ino->n && same_attrs(was, e->ino))
+	if (was && !ino->n && tree_same_attrs(was, e->ino))
 		tree_detach(d->out, sub);
 	return 0;
 }
@@ -239,10 +239,10 @@ static int differ(struct compare *c, const struct tree_inode *a, const struct tr
 	int r;
 
 	if (S_ISDIR(a->mode))
-		return !same_attrs(a, b);
+		return !tree_same_attrs(a, b);
 	if (same_inode(&c->p, a, b))
 		return 0;
-	if (!S_ISREG(a->mode) || !c->same || !same_attrs(a, b) || a->size != b->size)
+	if (!S_ISREG(a->mode) || !c->same || !tree_same_attrs(a, b) || a->size != b->size)
 		return 1;
 	r = c->same(c->arg, a, b);
 	return r < 0 ? -1 : !r;

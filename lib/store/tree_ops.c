@@ -60,13 +60,14 @@ struct overlay {
 	struct tree_map held; /* of the layer's directory: the one made for it */
 	struct tree_inode **all;
 	size_t n;
+	size_t room; /* names that redirects may still copy */
 };
 
 enum marker { NONE, OPAQUE, HAS_WHITEOUTS };
 
 static enum marker marker(const struct tree_inode *dir)
 {
-	const struct tree_xattr *x = tree_xattr(dir, "trusted.overlay.opaque");
+	const struct tree_xattr *x = tree_xattr(dir, TREE_OVERLAY "opaque");
 	const char *v = x && x->vlen == 1 ? x->bytes + x->nlen + 1 : "";
 
 	return *v == 'y' ? OPAQUE : *v == 'x' ? HAS_WHITEOUTS : NONE;
@@ -77,7 +78,7 @@ static int is_whiteout(const struct tree_inode *dir, const struct tree_inode *in
 	if (S_ISCHR(ino->mode))
 		return !ino->rdev;
 	return S_ISREG(ino->mode) && !ino->size && ino->xattr && marker(dir) == HAS_WHITEOUTS &&
-	       tree_xattr(ino, "trusted.overlay.whiteout");
+	       tree_xattr(ino, TREE_OVERLAY "whiteout");
 }
 
 /* What NAME in DIR below is, if it is a directory. */
@@ -104,18 +105,22 @@ static struct tree_inode *follow(const struct tree *t, const char *path, size_t 
 	return dir;
 }
 
-static int share(struct tree *t, struct tree_inode *to, const struct tree_inode *from)
+static int share(struct overlay *o, struct tree_inode *to, const struct tree_inode *from)
 {
+	struct tree *t = o->base;
+
 	tree_clone_attrs(to, from, 0);
 	for (const struct tree_dentry *d = from->first; d; d = d->next) {
 		struct tree_inode *sub = d->ino;
 
+		if (!o->room--)
+			return failx("redirects of a layer name the same directories too often");
 		if (tree_room(t, to, d->name, d->len) < 0)
 			return -1;
 		if (S_ISDIR(sub->mode))
 			sub = tree_new_inode(sub->mode);
 		tree_attach(t, to, d->name, d->len, sub);
-		if (sub != d->ino && share(t, sub, d->ino) < 0)
+		if (sub != d->ino && share(o, sub, d->ino) < 0)
 			return -1;
 	}
 	return 0;
@@ -132,7 +137,7 @@ static int hold(struct overlay *o, const struct tree_inode *dir, const struct tr
 		o->all = xrealloc(o->all, (o->n ? o->n * 2 : 1) * sizeof(struct tree_inode *));
 	o->all[o->n++] = to;
 	tree_map_set(&o->held, dir, to);
-	return from ? share(o->base, to, from) : 0;
+	return from ? share(o, to, from) : 0;
 }
 
 /* A redirect is a path from the root, or another name beside this one (overlayfs.rst). */
@@ -157,7 +162,7 @@ static int hold_all(struct overlay *o, const struct tree_inode *dir, const struc
 
 		if (!S_ISDIR(d->ino->mode))
 			continue;
-		x = tree_xattr(d->ino, "trusted.overlay.redirect");
+		x = tree_xattr(d->ino, TREE_OVERLAY "redirect");
 		if (marker(d->ino) != OPAQUE) {
 			from = lower_dir(o->base, lower, d->name, d->len);
 			if (x && redirect(o, d->ino, x, lower, &from) < 0)
@@ -213,9 +218,28 @@ static int lay(struct overlay *o, struct tree_inode *to, const struct tree_inode
 	return r;
 }
 
+static int is_plain(const struct tree_inode *ino)
+{
+	for (const struct tree_xattr *x = ino->xattr; x; x = x->next)
+		if (!strncmp(x->bytes, TREE_OVERLAY, sizeof(TREE_OVERLAY) - 1))
+			return 0;
+	if (!S_ISDIR(ino->mode))
+		return !S_ISCHR(ino->mode) || ino->rdev;
+	for (const struct tree_dentry *d = ino->first; d; d = d->next)
+		if (!is_plain(d->ino))
+			return 0;
+	return 1;
+}
+
+int tree_is_plain(const struct tree *t)
+{
+	return is_plain(t->root);
+}
+
 int tree_overlay(struct tree *base, const struct tree *layer)
 {
-	struct overlay o = {.base = base};
+	/* Each directory is renamed to one place; more are copies of copies below each other. */
+	struct overlay o = {.base = base, .room = 16 * base->entries + 4096};
 	int r;
 
 	tree_clone_init(&o.c, base, layer, 1);

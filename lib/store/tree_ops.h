@@ -10,6 +10,9 @@
 
 struct tree *tree_copy(const struct tree *t);
 
+/* 1 if the tree has no whiteouts and none of overlayfs' attributes: laid over nothing, it is itself. */
+int tree_is_plain(const struct tree *t);
+
 /*
  * Lays LAYER over BASE, in place, so that BASE becomes what a mount of both shows; LAYER stays as it
  * is. Neither whiteouts nor overlayfs' attributes are in the result. -1 after fail().
@@ -22,6 +25,9 @@ int tree_overlay(struct tree *base, const struct tree *layer);
  * AFTER's blobs. NULL after fail().
  */
 struct tree *tree_delta(const struct tree *before, const struct tree *after);
+
+/* 1 if mode, owner, time and extended attributes are the same. */
+int tree_same_attrs(const struct tree_inode *a, const struct tree_inode *b);
 
 enum tree_change { TREE_ADDED = 'A', TREE_DELETED = 'D', TREE_MODIFIED = 'M', TREE_TYPE = 'T' };
 

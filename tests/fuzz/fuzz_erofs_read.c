@@ -10,7 +10,7 @@
 #include "store/erofs_disk.h"
 #include "store/erofs_read.h"
 #include "store/erofs_write.h"
-#include "../unit/trees.h"
+#include "trees.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *p, size_t n);
 

@@ -4,7 +4,7 @@
  * Links: libsbx; build with -fsanitize=fuzzer,address,undefined.
  */
 #include "store/tree_ops.h"
-#include "../unit/trees.h"
+#include "trees.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *p, size_t n);
 

@@ -4,6 +4,7 @@
 # and its input from script(1), cron's line loses the time and the user, /mnt/depot is elsewhere.
 # shellcheck disable=SC2154,SC2030,SC2031 # lines is set by run; box and work are a test's own
 load ../helpers
+load ../depot
 
 setup_file()
 {
@@ -32,6 +33,7 @@ setup()
 teardown()
 {
 	sbx-stop --all
+	depots_end
 	rm -rf "$work"
 }
 
@@ -164,4 +166,41 @@ examples()
 	examples sbx-img-cache
 	examples sbx-img-trace
 	assert_line --regexp '^[0-9]+	/bin/busybox$'
+}
+
+@test "manual: sbx-img-pull" {
+	registry_start
+	printf 'layer gzip\ntree %s\nlayer zstd\nfile more more\n' "$SBX_TMP/root" | oci_build oci "oci:t"
+	skopeo copy -q --dest-tls-verify=false oci:oci:t "docker://$REGISTRY/team/base:1"
+	printf 'layer plain\ntree %s\n' "$SBX_TMP/root" | oci_build docker saved.tar:team/base:1
+	mkdir -p .config/containers
+	printf '[[registry]]\nprefix = "registry.example"\nlocation = "%s"\ninsecure = true\n' "$REGISTRY" \
+		>.config/containers/registries.conf
+	HOME=$PWD examples sbx-img-pull
+	assert_equal "$(sbx-img show base:apart | grep -c '^layer')" 2
+	sbx-img rm base:1 base:apart
+}
+
+@test "manual: sbx-img-diff" {
+	cp -a "$SBX_TMP/root" changed
+	echo new >changed/etc/new
+	echo 'root:x:0:0:other:/root:/bin/sh' >changed/etc/passwd
+	sbx-img import --name changed changed >/dev/null
+	examples sbx-img-diff
+	assert_line --regexp '^A	/etc/new	'
+	assert_line --regexp '^content.*	/etc/passwd$'
+	assert_equal "${#lines[@]}" 2
+	sbx-img rm changed
+}
+
+@test "manual: sbx-img-export" {
+	examples sbx-img-export
+	assert_line manifest.json
+	[ -f small.tar ] && [ -f layout/index.json ]
+}
+
+@test "manual: sbx-img-collapse" {
+	examples sbx-img-collapse
+	assert_equal "${#lines[@]}" 1
+	sbx-img rm flat
 }

@@ -95,7 +95,7 @@ clean_state()
 	run --separate-stderr sbx-img import --name t "$T/tree"
 	[ "$status" -eq 0 ]
 	[[ $output =~ ^[0-9a-f]{64}$ ]]
-	[[ $stderr == *"left out 1 socket"*"left out 1 extended attribute"* ]]
+	[[ $stderr == *"left out 1 socket, 1 extended attribute that"* ]]
 	look t
 	same_trees "$T/tree" "$T/m"
 	l=$(layer_of t)

@@ -205,6 +205,24 @@ static void test_loops(void)
 	tree_free(l);
 }
 
+/* Copies of copies would grow without end. */
+static void test_many(void)
+{
+	struct tree *t = tree_new(), *l = tree_new();
+	char name[32];
+
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "d/%d", i);
+		tree_add(t, name, S_IFREG | 0644);
+		snprintf(name, sizeof(name), "n%d", i);
+		tree_add(l, name, S_IFDIR | 0755);
+		overlay_attr(l, name, "redirect", "/d");
+	}
+	ok(tree_overlay(t, l) < 0, "a thousand redirects to one directory are refused");
+	tree_free(t);
+	tree_free(l);
+}
+
 static void test_hostile(void)
 {
 	int refused = 0, crashed = 0;
@@ -235,6 +253,7 @@ int main(void)
 {
 	test_overlay();
 	test_loops();
+	test_many();
 	test_compare();
 	test_delta();
 	test_round();
