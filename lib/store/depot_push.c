@@ -147,25 +147,12 @@ static int push_layer(struct push *p, char layer[IMAGE_DIGEST + 1])
 	return r ? (r < 0 ? -1 : 0) : push_as_is(p, &l);
 }
 
-static int sum_sizes(const struct state *depot, struct image *img)
-{
-	img->size_bytes = 0;
-	for (size_t i = 0; i < img->nlayers; i++) {
-		autolayer l = {0};
-
-		if (layer_load(depot, img->layer[i], &l) < 0)
-			return -1;
-		img->size_bytes += l.meta_bytes + l.data_bytes;
-	}
-	return 0;
-}
-
 static int push_record(struct push *p, struct image *img)
 {
 	char path[IMAGE_DIGEST + 16];
 	autobuf b = BUF_INIT;
 
-	if (sum_sizes(p->job->depot, img) < 0 || image_record(img, &b) < 0)
+	if (image_sum_sizes(p->job->depot, img) < 0 || image_record(img, &b) < 0)
 		return -1;
 	memcpy(p->job->digest, img->digest, IMAGE_DIGEST + 1);
 	snprintf(path, sizeof(path), "img/image/%s", img->digest);

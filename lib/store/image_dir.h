@@ -18,6 +18,8 @@ int image_resolve(const struct state *st, const char *ref, char digest[IMAGE_DIG
  * created_ms, and created_ms unless it has one.
  */
 int image_record(struct image *img, struct buf *b);
+/* Sets size_bytes from the infos of its layers: metadata, and each blob once. -1 after fail(). */
+int image_sum_sizes(const struct state *st, struct image *img);
 
 /* Paths below the state directory. TAG may be NULL: the directory of all tags. */
 int image_name_path(const char *name, const char *tag, char path[IMAGE_PATH]);

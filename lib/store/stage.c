@@ -233,7 +233,7 @@ static uint64_t add_blobs(struct buf *known, const struct layer *l)
 	return bytes;
 }
 
-static int sum_sizes(const struct state *st, struct image *img)
+int image_sum_sizes(const struct state *st, struct image *img)
 {
 	autobuf known = BUF_INIT;
 
@@ -273,7 +273,7 @@ static int write_record(const struct state *st, struct image *img)
 	autobuf b = BUF_INIT;
 	char path[128];
 
-	if (sum_sizes(st, img) < 0 || image_record(img, &b) < 0)
+	if (image_sum_sizes(st, img) < 0 || image_record(img, &b) < 0)
 		return -1;
 	snprintf(path, sizeof(path), "img/image/%s", img->digest);
 	if (!faccessat(st->state, path, F_OK, 0))
