@@ -4,22 +4,17 @@
  * sbx-keep a box. If it dies half-way, the boxes it has printed live on; one it was making ends
  * itself, and sbx-reap removes the rest.
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/die.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/opt.h"
 #include "box/create.h"
+#include "box/create_many.h"
 #include "box/profile.h"
 #include "box/ways.h"
-
-/* Keepers that start side by side: enough to keep the CPUs of a node busy, few enough to stay fair.
- */
-enum { AT_ONCE_MAX = 16 };
 
 static struct box_want want = {.net = "none"};
 static const char *image, *workspace;
@@ -99,77 +94,16 @@ static void fill_from_conf(const struct conf *c)
 	want.no_new_privs = no_new_privs;
 }
 
-static volatile sig_atomic_t interrupted;
-static uint64_t printed;
-
-static void on_signal(int sig)
+static int print_id(const char *id)
 {
-	interrupted = sig;
-}
-
-/* A box whose ID nobody can read shall not live. */
-static int print_id(const struct state *st, struct box_making *m)
-{
-	if (puts(m->id) >= 0 && !fflush(stdout)) {
-		box_told(m);
-		return 0;
-	}
-	fail("cannot print the ID of box '%s', it is removed", m->id);
-	warn();
-	box_untold(st, m);
-	return -1;
-}
-
-static void begin(const struct state *st, struct box_making *m, int *code)
-{
-	if (!box_admit(st) && !box_make(st, &want, m))
-		return;
-	warn();
-	*code = fail_code();
-	m->id[0] = 0;
-}
-
-static void end(const struct state *st, struct box_making *m, int *code)
-{
-	if (!*m->id)
-		return;
-	if (box_made(st, m) < 0) {
-		warn();
-		*code = fail_code();
-	} else if (print_id(st, m) < 0) {
-		*code = EX_SBX;
-	} else {
-		printed++;
-	}
-}
-
-/*
- * Makes them in order, a few under way at a time. After a failure or a signal no new one is begun;
- * those under way are still made and printed. Returns the exit code.
- */
-static int make_all(const struct state *st)
-{
-	struct box_making m[AT_ONCE_MAX] = {0};
-	uint64_t begun = 0, done = 0;
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	uint64_t window = cpus < 1 ? 2 : cpus > AT_ONCE_MAX / 2 ? AT_ONCE_MAX : (uint64_t)cpus * 2;
-	int code = 0;
-
-	while (done < begun || (begun < count && !code && !interrupted)) {
-		if (begun < count && begun - done < window && !code && !interrupted)
-			begin(st, &m[begun++ % AT_ONCE_MAX], &code);
-		else
-			end(st, &m[done++ % AT_ONCE_MAX], &code);
-	}
-	if (count > 1 && printed < count)
-		warnf("made %llu of %llu boxes", (unsigned long long)printed,
-		      (unsigned long long)count);
-	return code ? code : interrupted ? 128 + interrupted : 0;
+	return puts(id) >= 0 && !fflush(stdout)
+		       ? 0
+		       : fail("cannot print the ID of box '%s', it is removed", id);
 }
 
 int main(int argc, char **argv)
 {
-	struct sigaction sa = {.sa_handler = on_signal};
+	struct create_many many = {.want = &want, .told = print_id, .failed = warn};
 	struct compose from;
 	struct state st;
 	autobuf bpf = BUF_INIT, ways = BUF_INIT;
@@ -189,9 +123,7 @@ int main(int argc, char **argv)
 	    profile_open(&st, want.seccomp, &bpf) < 0)
 		die();
 	want.ways = ways.p;
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
-	sigaction(SIGHUP, &sa, NULL);
-	code = make_all(&st);
+	many.count = count;
+	code = create_many(&st, &many);
 	return code ? code : finish(stdout);
 }

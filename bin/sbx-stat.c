@@ -66,6 +66,7 @@ static const struct rec_col cols[] = {{"id", REC_TEXT, 0},
 				      {"env", REC_TEXT, 0},
 				      {"workspace", REC_TEXT, 0},
 				      {"workspace_digest", REC_TEXT, 0},
+				      {"parent", REC_TEXT, 0},
 				      {"toolkits", REC_TEXT, 0},
 				      {"toolkit_digests", REC_TEXT, 0},
 				      {"layer_depot", REC_TEXT, 0},
@@ -147,9 +148,9 @@ static void put_state(const struct view *v)
 static void put_spec(const struct view *v)
 {
 	/* 0 and "" stand for no limit and nothing asked for: these are left out. */
-	static const char *const texts[] = {"backend",	"user",	     "workdir",
-					    "hostname", "net",	     "image",
-					    "seccomp",	"workspace", "workspace_digest"};
+	static const char *const texts[] = {
+		"backend", "user",    "workdir",   "hostname",	       "net",
+		"image",   "seccomp", "workspace", "workspace_digest", "parent"};
 	static const char *const limits[] = {"ttl_ms", "idle_ms", "mem_bytes", "cpu_milli", "pids"};
 	static const char *const nums[] = {"no_new_privs", "slot", "id_base", "id_count", "by"};
 	const struct kv *kv = &v->spec.kv;

@@ -135,6 +135,7 @@ static int write_spec(const struct state *st, const struct box_want *w, int boxd
 	kv_put_file(&b, "id", id);
 	kv_put_file(&b, "backend", "container");
 	put_opt(&b, "name", w->name);
+	put_opt(&b, "parent", w->parent);
 	put_images(&b, w->from);
 	buf_str(&b, w->ways ? w->ways : "");
 	put_num(&b, "created_ms", num_now_ms());

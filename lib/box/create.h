@@ -13,6 +13,7 @@ struct box_want {
 	const char *user, *workdir; /* NULL: the images' */
 	const char *name;	    /* NULL: none */
 	const char *hostname;	    /* NULL: the tail of the ID */
+	const char *parent;	    /* NULL: none; the ID of the box it is a fork of */
 	const char *net, *seccomp;
 	int no_new_privs;
 	int trace; /* see spec.h */

@@ -54,6 +54,7 @@ int spec_load(const struct state *st, const char *id, struct spec *s)
 		return fail_more("box '%s'", id);
 	s->id = kv_str(kv, "id", "");
 	s->name = kv_str(kv, "name", "");
+	s->parent = kv_str(kv, "parent", "");
 	s->backend = kv_str(kv, "backend", "container");
 	s->image = kv_str(kv, "image", "");
 	s->image_digest = kv_str(kv, "image_digest", "");

@@ -11,7 +11,8 @@
 struct spec {
 	struct kv kv; /* owns every string below */
 	const char *id;
-	const char *name; /* "" if none, likewise below */
+	const char *name;   /* "" if none, likewise below */
+	const char *parent; /* the box it is a fork of */
 	const char *backend;
 	const char *image, *image_digest;
 	const char *user, *workdir, *hostname;

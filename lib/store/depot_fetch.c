@@ -94,8 +94,12 @@ static int fetch_new(struct depot_job *job, struct stage *s, struct layer *l)
 
 static int fetch_layer(struct depot_job *job, struct stage *s, const char *digest)
 {
+	autofree char *known = xasprintf("layer/%s", digest);
 	autolayer l = {0};
 
+	/* What is here is not to be removed before the image is. */
+	if (stage_keep(s, known) < 0)
+		return -1;
 	if (!layer_load(job->st, digest, &l))
 		return move_to(job, &l);
 	if (errno != ENOENT)

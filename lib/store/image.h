@@ -7,7 +7,8 @@
  *                            DIGEST = sha256 over all of it but created_ms
  *   img/name/NAME/TAG        a file that holds the image DIGEST; "/" in NAME is %2F
  *   img/name/%none/DIGEST    an image without a name
- *   img/tmp/...              imports under way, each locked by its maker
+ *   img/tmp/X/               what is being made, locked by its maker; "hold" in it lists digests of
+ *                            images, layers and blobs that stay as long as that lives
  *   img/lock                 shared while a box's spec is written, exclusive to publish and remove
  */
 #ifndef STORE_IMAGE_H

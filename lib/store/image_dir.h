@@ -7,6 +7,8 @@
 #include "store/image.h"
 
 enum { IMAGE_PATH = 768 };
+/* In a stage's directory: digests of images, layers and blobs that stay while it lives, one a line. */
+#define STAGE_HOLD "hold"
 #define IMAGE_NONE "%none" /* no name may begin with a percent sign */
 
 int image_digest_valid(const char *s);

@@ -97,6 +97,38 @@ static int mark_boxes(const struct state *st, struct marks *images, struct marks
 	return r;
 }
 
+/* What makings under way rely on, see STAGE_HOLD: dead ones have been swept, or will be. */
+static int mark_held(const struct state *st, struct marks *images, struct marks *layers,
+		     struct marks *blobs)
+{
+	DIR *d = image_opendir(st, "img/tmp");
+	struct dirent *e;
+	int r = 0;
+
+	if (!d)
+		return errno == ENOENT ? 0 : -1;
+	while (!r && (e = readdir(d))) {
+		autofree char *path = xasprintf("%s/%s", e->d_name, STAGE_HOLD);
+		autobuf b = BUF_INIT;
+		char *save = NULL;
+
+		if (e->d_name[0] == '.')
+			continue;
+		if (fd_read_file(dirfd(d), path, 1 << 20, &b) < 0) {
+			r = errno == ENOENT || errno == ENOTDIR ? 0 : -1;
+			continue;
+		}
+		for (char *l = b.len ? strtok_r(b.p, "\n", &save) : NULL; l;
+		     l = strtok_r(NULL, "\n", &save)) {
+			mark(images, l);
+			mark(layers, l);
+			mark(blobs, l);
+		}
+	}
+	closedir(d);
+	return r;
+}
+
 static int mark_layers(const struct state *st, const struct marks *images, struct marks *layers)
 {
 	for (size_t i = 0; i < images->n; i++) {
@@ -213,7 +245,7 @@ int image_collect(const struct state *st, int (*unmount)(const char *path))
 	int r = -1;
 
 	if (mark_names(st, &images) < 0 || mark_boxes(st, &images, &layers) < 0 ||
-	    mark_layers(st, &images, &layers) < 0)
+	    mark_held(st, &images, &layers, &blobs) < 0 || mark_layers(st, &images, &layers) < 0)
 		goto out;
 	sort(&images);
 	sort(&layers);
@@ -229,6 +261,35 @@ out:
 	free(images.v);
 	free(layers.v);
 	return r;
+}
+
+/* A name that was being given when its giver died: "TAG.new", and a directory without a tag. */
+static int sweep_names(const struct state *st)
+{
+	DIR *d = image_opendir(st, "img/name");
+	struct dirent *e;
+
+	if (!d)
+		return errno == ENOENT ? 0 : -1;
+	while ((e = readdir(d))) {
+		int fd = e->d_name[0] == '.' ? -1 : fd_dir(dirfd(d), e->d_name, 0);
+		DIR *tags = fd < 0 ? NULL : fdopendir(fd);
+		struct dirent *t;
+
+		while (tags && (t = readdir(tags))) {
+			size_t len = strlen(t->d_name);
+
+			if (len > 4 && !strcmp(t->d_name + len - 4, ".new"))
+				unlinkat(fd, t->d_name, 0);
+		}
+		if (tags)
+			closedir(tags);
+		/* One with tags stays: ENOTEMPTY. */
+		if (fd >= 0)
+			unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
+	}
+	closedir(d);
+	return 0;
 }
 
 int image_sweep(const struct state *st)
@@ -257,7 +318,7 @@ int image_gc(const struct state *st, int (*unmount)(const char *path))
 {
 	autofd lock = image_lock(st);
 
-	if (lock < 0 || image_sweep(st) < 0)
+	if (lock < 0 || image_sweep(st) < 0 || sweep_names(st) < 0)
 		return -1;
 	return image_collect(st, unmount);
 }

@@ -12,6 +12,22 @@
 
 #define IMPORT_COLLAPSE (3ull << 30) /* bytes: what the tools take if nothing is said */
 
+struct import;
+struct stat;
+
+/*
+ * For a source that is more than plain files: what import_dir() asks about each of them, and about the
+ * root. PATH is relative to it; ST says how it is on disk.
+ */
+struct import_filter {
+	int (*skip)(void *arg, const char *path, const struct stat *st); /* 1: leave it out */
+	void (*owner)(void *arg, struct tree_inode *ino); /* INO has the ids on disk */
+	/* Instead of import_xattr(). -1 after fail(). */
+	int (*xattr)(void *arg, struct import *im, struct tree_inode *ino, const char *name,
+		     void *val, size_t len);
+	void *arg;
+};
+
 struct import {
 	struct tree *tree;	  /* all that was read so far */
 	struct import_data *data; /* of the group being read */
@@ -27,7 +43,8 @@ struct import {
 	uint64_t xattrs;     /* left out: of overlayfs, or of a kind EROFS does not know */
 	void (*progress)(const struct import *im, void *arg);
 	void *arg;
-	int (*unmount)(const char *path); /* as image_gc takes it */
+	int (*unmount)(const char *path);   /* as image_gc takes it */
+	const struct import_filter *filter; /* NULL: none */
 	const char *at; /* NULL, or where the source's root lies in the layer: see import_at() */
 };
 

@@ -42,6 +42,15 @@ static struct linked **place(struct walk *w, const struct stat *st)
 	return p;
 }
 
+static int keep_xattr(struct walk *w, struct tree_inode *ino, const char *name, void *val,
+		      size_t len)
+{
+	const struct import_filter *f = w->im->filter;
+
+	return f ? f->xattr(f->arg, w->im, ino, name, val, len)
+		 : import_xattr(w->im, ino, name, val, len);
+}
+
 /* PATH is /proc/self/fd/N or /proc/self/fd/N/NAME: links are not followed (lgetxattr(2)). */
 static int xattrs(struct walk *w, int fd, const char *path, struct tree_inode *ino)
 {
@@ -59,7 +68,7 @@ static int xattrs(struct walk *w, int fd, const char *path, struct tree_inode *i
 
 		if (len < 0)
 			return fail("cannot read extended attribute '%s'", name);
-		if (import_xattr(w->im, ino, name, val, (size_t)len) < 0)
+		if (keep_xattr(w, ino, name, val, (size_t)len) < 0)
 			return -1;
 	}
 	return 0;
@@ -149,18 +158,23 @@ static int special(struct walk *w, int dir, const char *name, struct tree_inode 
 	return xattrs(w, -1, path, ino);
 }
 
-static void stats(struct tree_inode *ino, const struct stat *st)
+static void stats(struct walk *w, struct tree_inode *ino, const struct stat *st)
 {
+	const struct import_filter *f = w->im->filter;
+
 	ino->uid = st->st_uid;
 	ino->gid = st->st_gid;
 	ino->mtime = st->st_mtim.tv_sec;
 	ino->nsec = (uint32_t)st->st_mtim.tv_nsec;
+	if (f)
+		f->owner(f->arg, ino);
 }
 
 static int directory(struct walk *w, int fd, struct tree_inode *dir);
 
 static int entry(struct walk *w, int fd, struct tree_inode *dir, const char *name)
 {
+	const struct import_filter *f = w->im->filter;
 	struct linked **known = NULL;
 	struct tree_inode *ino;
 	struct stat st;
@@ -171,7 +185,10 @@ static int entry(struct walk *w, int fd, struct tree_inode *dir, const char *nam
 		w->im->sockets++;
 		return 0;
 	}
-	if (!S_ISDIR(st.st_mode) && st.st_nlink > 1) {
+	if (f && f->skip(f->arg, buf_cstr(&w->path), &st))
+		return 0;
+	/* overlayfs links its whiteouts to one another for thrift: they are not one file. */
+	if (!S_ISDIR(st.st_mode) && st.st_nlink > 1 && !(S_ISCHR(st.st_mode) && !st.st_rdev)) {
 		known = place(w, &st);
 		if (*known)
 			return tree_link_at(w->im->tree, dir, name, (*known)->ino);
@@ -179,7 +196,7 @@ static int entry(struct walk *w, int fd, struct tree_inode *dir, const char *nam
 	ino = tree_add_at(w->im->tree, dir, name, st.st_mode);
 	if (!ino)
 		return -1;
-	stats(ino, &st);
+	stats(w, ino, &st);
 	if (known) {
 		*known = xmalloc(sizeof(**known));
 		**known = (struct linked){.dev = st.st_dev, .num = st.st_ino, .ino = ino};
@@ -275,7 +292,7 @@ int import_dir(struct import *im, int fd)
 	r = fstat(fd, &st) < 0 ? fail("cannot look at the directory") : 0;
 	if (!r) {
 		root->mode = st.st_mode;
-		stats(root, &st);
+		stats(w, root, &st);
 		r = directory(w, fd, root);
 	}
 	if (r < 0)

@@ -56,6 +56,31 @@ int stage_close(struct stage *s, int r)
 	return r;
 }
 
+/* What image_collect() spares as long as the stage's lock is held. */
+static int hold(struct stage *s, const char *digest)
+{
+	autofd fd = openat(s->fd, STAGE_HOLD, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	char line[SHA_HEX + 2];
+	int n = snprintf(line, sizeof(line), "%.*s\n", SHA_HEX, digest);
+
+	return fd < 0 || fd_write_all(fd, line, (size_t)n) < 0
+		       ? fail("cannot write '%s/%s'", s->path, STAGE_HOLD)
+		       : 0;
+}
+
+/* Under the shared lock: no collection is between its marks and its sweep. */
+int stage_keep(struct stage *s, const char *path)
+{
+	autofd lock = image_hold(s->st);
+	autofree char *there = xasprintf("img/%s", path);
+
+	if (lock < 0)
+		return -1;
+	if (faccessat(s->st->state, there, F_OK, 0) < 0)
+		return 0;
+	return hold(s, strchr(path, '/') + 1) < 0 ? -1 : 1;
+}
+
 static int create(int dir, const char *name)
 {
 	int fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -81,13 +106,16 @@ int stage_data_end(struct stage *s, struct import_data *d)
 
 	if (r < 0)
 		return -1;
-	snprintf(path, sizeof(path), "img/data/%s", sha);
+	snprintf(path, sizeof(path), "data/%s", sha);
 	/* Known, or empty: no use in keeping it, or in waiting for the disk. */
-	if (!lseek(fd, 0, SEEK_END) || !faccessat(s->st->state, path, F_OK, 0))
+	r = !lseek(fd, 0, SEEK_END) ? 1 : stage_keep(s, path);
+	if (r < 0)
+		return -1;
+	if (r)
 		return unlinkat(s->fd, "data/new", 0) < 0 ? fail("cannot remove 'data/new'") : 0;
 	if (fdatasync(fd) < 0)
 		return fail("cannot write the image's data to disk");
-	if (renameat(s->fd, "data/new", s->fd, path + strlen("img/")) < 0)
+	if (renameat(s->fd, "data/new", s->fd, path) < 0)
 		return fail("cannot name the image's data");
 	return 0;
 }
@@ -156,12 +184,14 @@ static int write_layer(struct stage *s, const struct tree *t, int dir, struct la
 {
 	autofd meta = create(dir, "meta");
 	char known[IMAGE_DIGEST + 16];
+	int r;
 
 	if (write_meta(meta, t, l) < 0 || layer_digest(l, l->digest) < 0)
 		return -1;
-	snprintf(known, sizeof(known), "img/layer/%s", l->digest);
-	if (!faccessat(s->st->state, known, F_OK, 0))
-		return 0;
+	snprintf(known, sizeof(known), "layer/%s", l->digest);
+	r = stage_keep(s, known);
+	if (r)
+		return r < 0 ? -1 : 0;
 	if (fdatasync(meta) < 0)
 		return fail("cannot write the layer to disk");
 	return write_info(dir, l) < 0 || fsync(dir) < 0 ? -1 : 0;
@@ -300,34 +330,50 @@ static int publish_kind(struct stage *s, const char *kind)
 	return r || fsync(to) < 0 ? fail("cannot write '%s' to disk", there) : 0;
 }
 
-static int publish_locked(struct stage *s, struct image *img, const char *ref)
+static int publish_locked(struct stage *s, struct image *img)
 {
-	char name[IMAGE_NAME + 1], tag[IMAGE_TAG + 1];
 	autofd dir = fd_dir(s->st->state, "img/image", 0);
 
 	if (dir < 0 || publish_kind(s, "data") < 0 || publish_kind(s, "layer") < 0 ||
 	    write_record(s->st, img) < 0)
 		return -1;
-	if (fsync(dir) < 0)
-		return fail("cannot write 'img/image' to disk");
+	return fsync(dir) < 0 ? fail("cannot write 'img/image' to disk") : 0;
+}
+
+static int set_name(struct stage *s, const struct image *img, const char *ref)
+{
+	char name[IMAGE_NAME + 1], tag[IMAGE_TAG + 1];
+
 	if (!ref)
 		return image_set_name(s->st, NULL, NULL, img->digest);
 	return image_split(ref, name, tag) < 0 ? -1 : image_set_name(s->st, name, tag, img->digest);
 }
 
-int stage_publish(struct stage *s, struct image *img, const char *ref)
+static int publish(struct stage *s, struct image *img, const char *ref, int held)
 {
 	autofd lock = image_lock(s->st);
 
 	if (lock < 0)
 		return -1;
-	if (!publish_locked(s, img, ref))
+	if (!publish_locked(s, img) && !(held ? hold(s, img->digest) : set_name(s, img, ref)))
 		return 0;
 	/* What was published half-way has no name: out with it, and keep the first message. */
 	autofree char *text = xstrdup(fail_text());
+	int err = errno;
 
 	image_collect(s->st, s->unmount);
+	errno = err;
 	return failx("%s", text);
+}
+
+int stage_publish(struct stage *s, struct image *img, const char *ref)
+{
+	return publish(s, img, ref, 0);
+}
+
+int stage_publish_held(struct stage *s, struct image *img)
+{
+	return publish(s, img, NULL, 1);
 }
 
 /* What is there gives way: without derived metadata a layer is read as it was fetched. */

@@ -23,6 +23,12 @@ int stage_open(struct stage *s, const struct state *st, int (*unmount)(const cha
 /* Removes it. R is the result so far, to be handed on: with R < 0 the message is kept. */
 int stage_close(struct stage *s, int r);
 
+/*
+ * 1 if PATH ("data/SHA", "layer/DIGEST") is in img/ already, else 0; then it stays there until the stage
+ * is closed, whoever collects meanwhile. -1 after fail().
+ */
+int stage_keep(struct stage *s, const char *path);
+
 /* A new file of data for the tree T: an open import_data. NULL after fail(). */
 struct import_data *stage_data(struct stage *s, struct tree *t);
 /* Finishes it: the file gets its name, and the tree's blob too. D is closed in any case. */
@@ -44,6 +50,8 @@ int stage_copy_layer(struct stage *s, const struct layer *l,
  * comes back in img->digest. An image without a name is kept until it is removed by its digest.
  */
 int stage_publish(struct stage *s, struct image *img, const char *ref);
+/* The same without a name: the image lives until the stage is closed, and as long as a box uses it. */
+int stage_publish_held(struct stage *s, struct image *img);
 
 /* Writes T as the derived metadata of the layer L->digest; L is filled in as by stage_layer. */
 int stage_cache(struct stage *s, const struct tree *t, struct layer *l);

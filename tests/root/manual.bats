@@ -149,6 +149,20 @@ examples()
 	run ! sbx-exec box1 -- ls /home/agent/.git
 }
 
+@test "manual: sbx-snap" {
+	box --name mybox
+	examples sbx-snap
+	assert_equal "${#lines[@]}" 6
+	assert_line --index 5 --regexp '^[0-9]+	[0-9]+	[0-9]+$'
+}
+
+@test "manual: sbx-fork" {
+	box --name mybox
+	examples sbx-fork
+	assert_equal "$(grep -c "^$SBX_NODE\..*	exit	0	" <<<"$output")" 8
+	assert_equal "$(sbx-ls | wc -l)" 1
+}
+
 @test "manual: sbx-reap" {
 	box --ttl 1s
 	within 15 sbx-wait "$box"
