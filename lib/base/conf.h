@@ -16,14 +16,14 @@ struct conf {
 	uint64_t cpus;		    /* likewise, thousandths of a CPU; 0: all */
 	uint64_t ttl_ms;	    /* likewise; 0: none */
 	uint64_t idle_ms;
-	uint64_t max_output;   /* bytes kept of each stream of a command */
-	uint64_t mem_reserve;  /* bytes of MemAvailable that a creation must leave */
-	uint64_t disk_reserve; /* bytes of free state disk that a creation must leave */
+	uint64_t max_output;	   /* bytes kept of each stream of a command */
+	uint64_t mem_reserve;	   /* bytes of MemAvailable that a creation must leave */
+	uint64_t disk_reserve;	   /* bytes of free state disk that a creation must leave */
 	uint64_t depot_timeout_ms; /* how long a depot may take to answer */
 	uint64_t depot_abort_ms;   /* one that is silent so long is given up; 0: never */
-	const char *seccomp;   /* profile: a name in share/sbx/seccomp or a path */
-	const char *share;     /* SBX_SHARE: where share/sbx lies */
-	const char *libexec;   /* SBX_LIBEXEC: where sbx-keep lies */
+	const char *seccomp;	   /* profile: a name in share/sbx/seccomp or a path */
+	const char *share;	   /* SBX_SHARE: where share/sbx lies */
+	const char *libexec;	   /* SBX_LIBEXEC: where sbx-keep lies */
 };
 
 /*
