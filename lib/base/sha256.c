@@ -106,3 +106,8 @@ void sha256_end(struct sha256 *s, char hex[65])
 	for (int i = 0; i < 8; i++)
 		snprintf(hex + 8 * (size_t)i, 9, "%08x", s->h[i]);
 }
+
+int sha_valid(const char *hex)
+{
+	return strlen(hex) == SHA_HEX && strspn(hex, "0123456789abcdef") == SHA_HEX;
+}

@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { SHA_HEX = 64 };
+
+int sha_valid(const char *hex); /* 64 lower-case hex digits, and nothing else */
+
 struct sha256 {
 	uint32_t h[8];
 	uint64_t bytes;
@@ -15,5 +19,5 @@ struct sha256 {
 
 void sha256_start(struct sha256 *s);
 void sha256_add(struct sha256 *s, const void *p, size_t n);
-void sha256_end(struct sha256 *s, char hex[65]); /* lower-case digits and a NUL */
+void sha256_end(struct sha256 *s, char hex[SHA_HEX + 1]); /* lower-case digits and a NUL */
 #endif

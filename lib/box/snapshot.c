@@ -167,7 +167,7 @@ static int make_layer(const struct state *st, const struct spec *spec, struct sn
 
 	im.data = stage_data(&s->stage, im.tree);
 	if (im.data && read_held(st, spec, &im, s) < 0)
-		close(import_data_close(im.data));
+		close(blob_close(im.data));
 	else if (im.data)
 		r = stage_data_end(&s->stage, im.data);
 	s->sockets = im.sockets;

@@ -113,7 +113,7 @@ static int read_record(char *line, struct record *r)
 	for (int i = 0; i < 4; i++)
 		if (!(field[i] = strsep(&line, "\t")))
 			return -1;
-	if (!image_digest_valid(field[0]) || field[1][0] != '/')
+	if (!sha_valid(field[0]) || field[1][0] != '/')
 		return -1;
 	memcpy(r->layer, field[0], IMAGE_DIGEST + 1);
 	kv_unescape(field[1], strlen(field[1]));
@@ -297,7 +297,7 @@ static void rename_new(const struct want *w, size_t n, uint32_t dev)
 static int end_blob(struct bring *b, struct stage *s, struct tree *t, const struct want *w,
 		    size_t n)
 {
-	char sha[65], to[TREE_SHA + 16];
+	char sha[65], to[SHA_HEX + 16];
 	int64_t dev;
 
 	if (sha_end(b->sha, sha) < 0)

@@ -65,7 +65,7 @@ void depot_close(struct state *depot)
 /* Ages by the clock of the file system's server: MINE was made just now. */
 static void sweep(const struct state *depot, const struct stat *mine)
 {
-	DIR *d = image_opendir(depot, "img/tmp");
+	DIR *d = state_opendir(depot, "img/tmp");
 	struct dirent *e;
 	struct stat sb;
 
@@ -151,7 +151,7 @@ int depot_put(struct depot_tmp *t, const char *to, const void *p, size_t n)
 
 int depot_has_blob(const struct state *depot, const struct tree_blob *b)
 {
-	char path[TREE_SHA + 16];
+	char path[SHA_HEX + 16];
 	struct stat sb;
 
 	snprintf(path, sizeof(path), "img/data/%s", b->sha);

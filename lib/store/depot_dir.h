@@ -4,7 +4,7 @@
 #include <limits.h>
 
 #include "store/depot.h"
-#include "store/import_data.h"
+#include "store/blob.h"
 
 /* A directory of one's own in img/tmp. */
 struct depot_tmp {

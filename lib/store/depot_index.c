@@ -38,7 +38,7 @@ struct offer {
 };
 
 struct cand {
-	char sha[TREE_SHA + 1];
+	char sha[SHA_HEX + 1];
 	struct offer *v;
 	size_t n;
 	uint64_t blocks; /* that nobody chosen before gives */
@@ -144,7 +144,7 @@ static void put_entry(struct buf *b, const struct run *r, uint32_t block)
 
 static int put_index(struct depot_tmp *t, const char *sha, const struct buf *b)
 {
-	char path[TREE_SHA + 16];
+	char path[SHA_HEX + 16];
 
 	snprintf(path, sizeof(path), "img/index/%s", sha);
 	return b->len ? depot_put(t, path, b->p, b->len) : 0;
@@ -153,7 +153,7 @@ static int put_index(struct depot_tmp *t, const char *sha, const struct buf *b)
 int depot_index_layer(struct depot_tmp *t, const struct state *st, const struct layer *l,
 		      const char *sha)
 {
-	char path[TREE_SHA + 16];
+	char path[SHA_HEX + 16];
 	struct share s;
 	autobuf b = BUF_INIT;
 	int r;
@@ -235,18 +235,18 @@ static int by_age(const void *a, const void *b)
 
 static int list_blobs(struct share *s)
 {
-	DIR *d = image_opendir(s->t->depot, "img/index");
+	DIR *d = state_opendir(s->t->depot, "img/index");
 	struct dirent *e;
 	struct stat sb;
 
 	while (d && (e = readdir(d))) {
-		if (!image_digest_valid(e->d_name) || fstatat(dirfd(d), e->d_name, &sb, 0) < 0)
+		if (!sha_valid(e->d_name) || fstatat(dirfd(d), e->d_name, &sb, 0) < 0)
 			continue;
 		if (!(s->ncand & (s->ncand - 1)))
 			s->cand =
 				xrealloc(s->cand, (s->ncand ? s->ncand * 2 : 1) * sizeof(*s->cand));
 		s->cand[s->ncand] = (struct cand){.mtime = sb.st_mtime};
-		memcpy(s->cand[s->ncand++].sha, e->d_name, TREE_SHA + 1);
+		memcpy(s->cand[s->ncand++].sha, e->d_name, SHA_HEX + 1);
 	}
 	if (d)
 		closedir(d);
@@ -262,7 +262,7 @@ static int gather(struct share *s)
 	if (list_blobs(s) < 0 || sort_runs(s) < 0)
 		return -1;
 	for (size_t i = 0; i < s->ncand && total < INDEX_TOTAL; i++) {
-		char path[TREE_SHA + 16];
+		char path[SHA_HEX + 16];
 		autobuf b = BUF_INIT;
 
 		snprintf(path, sizeof(path), "img/index/%s", s->cand[i].sha);
@@ -391,7 +391,7 @@ static int publish_own(struct share *s, uint64_t *copied)
 {
 	autofd fd = depot_create(s->t->fd, "data");
 	autobuf index = BUF_INIT;
-	char sha[65], to[TREE_SHA + 16];
+	char sha[65], to[SHA_HEX + 16];
 	uint32_t blocks;
 	int64_t dev;
 

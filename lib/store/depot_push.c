@@ -24,7 +24,7 @@ static int push_blob(struct push *p, const struct layer *l, size_t i)
 	const struct tree_blob *b = &l->dev[i];
 	autofree char *from = layer_blob_path(p->job->st, l, i);
 	uint64_t bytes = b->blocks * TREE_BLOCK;
-	char to[TREE_SHA + 16];
+	char to[SHA_HEX + 16];
 	autofd fd = -1;
 
 	if (depot_has_blob(p->job->depot, b)) {
@@ -91,7 +91,7 @@ static int pushed_as(const struct push *p, const char *digest, char as[IMAGE_DIG
 		return 0;
 	if (b.len && b.p[b.len - 1] == '\n')
 		b.p[--b.len] = 0;
-	if (!image_digest_valid(buf_cstr(&b)))
+	if (!sha_valid(buf_cstr(&b)))
 		return 0;
 	memcpy(as, b.p, IMAGE_DIGEST + 1);
 	return layer_there(p, as);

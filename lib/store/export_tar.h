@@ -2,7 +2,7 @@
 #ifndef STORE_EXPORT_TAR_H
 #define STORE_EXPORT_TAR_H
 #include "store/image_tree.h"
-#include "store/import_data.h"
+#include "store/blob.h"
 
 enum export_compress { EXPORT_NONE, EXPORT_GZIP, EXPORT_ZSTD };
 

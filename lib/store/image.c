@@ -15,11 +15,6 @@
 
 enum { LIST_MAX = 4096 };
 
-int image_digest_valid(const char *s)
-{
-	return strlen(s) == IMAGE_DIGEST && strspn(s, "0123456789abcdef") == IMAGE_DIGEST;
-}
-
 /* Room was made for all pairs and the final NULL. */
 static void list_add(char **list, const char *val)
 {
@@ -38,7 +33,7 @@ static int fill(struct image *img, const struct kv *kv, const char *path)
 		const char *key = kv->pair[i].key, *val = kv->pair[i].val;
 
 		if (!strcmp(key, "layer")) {
-			if (!image_digest_valid(val) || img->nlayers >= IMAGE_LAYERS)
+			if (!sha_valid(val) || img->nlayers >= IMAGE_LAYERS)
 				return failx("%s:%d: bad layer", path, kv->pair[i].line);
 			memcpy(img->layer[img->nlayers++], val, IMAGE_DIGEST + 1);
 		} else if (!strcmp(key, "env")) {
@@ -142,7 +137,7 @@ int image_read_name(const struct state *st, const char *path, char digest[IMAGE_
 		return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
 	if (b.len && b.p[b.len - 1] == '\n')
 		b.p[--b.len] = 0;
-	if (!image_digest_valid(buf_cstr(&b)))
+	if (!sha_valid(buf_cstr(&b)))
 		return failx("'%s' holds no image digest", path);
 	memcpy(digest, b.p, IMAGE_DIGEST + 1);
 	return 1;
@@ -157,11 +152,11 @@ static int by_prefix(const struct state *st, const char *ref, char digest[IMAGE_
 
 	if (len < 8 || len > IMAGE_DIGEST || strspn(ref, "0123456789abcdef") != len)
 		return 0;
-	d = image_opendir(st, "img/image");
+	d = state_opendir(st, "img/image");
 	if (!d)
 		return errno == ENOENT ? 0 : -1;
 	while ((e = readdir(d))) {
-		if (!image_digest_valid(e->d_name) || strncmp(e->d_name, ref, len) != 0)
+		if (!sha_valid(e->d_name) || strncmp(e->d_name, ref, len) != 0)
 			continue;
 		memcpy(digest, e->d_name, IMAGE_DIGEST + 1);
 		found++;
@@ -177,9 +172,9 @@ int image_resolve(const struct state *st, const char *ref, char digest[IMAGE_DIG
 	char name[IMAGE_NAME + 1], tag[IMAGE_TAG + 1], path[IMAGE_PATH];
 	int r;
 
-	if (!strncmp(ref, "sha256:", 7) && image_digest_valid(ref + 7))
+	if (!strncmp(ref, "sha256:", 7) && sha_valid(ref + 7))
 		ref += 7;
-	if (image_digest_valid(ref)) {
+	if (sha_valid(ref)) {
 		r = by_prefix(st, ref, digest);
 	} else {
 		if (image_split(ref, name, tag) < 0 || image_name_path(name, tag, path) < 0)
@@ -199,16 +194,4 @@ int image_load(const struct state *st, const char *ref, struct image *img)
 	if (image_resolve(st, ref, digest) < 0)
 		return -1;
 	return image_load_digest(st, digest, img);
-}
-
-DIR *image_opendir(const struct state *st, const char *path)
-{
-	int fd = openat(st->state, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-
-	if (d)
-		return d;
-	fail("cannot read '%s/%s'", st->conf.state, path);
-	fd_close(&fd);
-	return NULL;
 }

@@ -16,9 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/sha256.h"
 #include "store/state.h"
 
-enum { IMAGE_DIGEST = 64, IMAGE_LAYERS = 64, IMAGE_NAME = 200, IMAGE_TAG = 63 };
+enum { IMAGE_DIGEST = SHA_HEX, IMAGE_LAYERS = 64, IMAGE_NAME = 200, IMAGE_TAG = 63 };
 
 struct image {
 	char digest[IMAGE_DIGEST + 1];

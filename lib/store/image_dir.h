@@ -11,7 +11,6 @@ enum { IMAGE_PATH = 768 };
 #define STAGE_HOLD "hold"
 #define IMAGE_NONE "%none" /* no name may begin with a percent sign */
 
-int image_digest_valid(const char *s);
 int image_load_digest(const struct state *st, const char *digest, struct image *img);
 int image_resolve(const struct state *st, const char *ref, char digest[IMAGE_DIGEST + 1]);
 
@@ -26,7 +25,6 @@ int image_sum_sizes(const struct state *st, struct image *img);
 /* Paths below the state directory. TAG may be NULL: the directory of all tags. */
 int image_name_path(const char *name, const char *tag, char path[IMAGE_PATH]);
 int image_read_name(const struct state *st, const char *path, char digest[IMAGE_DIGEST + 1]);
-DIR *image_opendir(const struct state *st, const char *path); /* NULL after fail(), errno kept */
 
 /* Makes img/ and what is in it; takes img/lock exclusively: an fd, or -1 after fail(). */
 int image_make(const struct state *st);

@@ -23,7 +23,7 @@ struct marks {
 
 static void mark(struct marks *m, const char *digest)
 {
-	if (!image_digest_valid(digest))
+	if (!sha_valid(digest))
 		return;
 	if (!(m->n & (m->n - 1)))
 		m->v = xrealloc(m->v, (m->n ? m->n * 2 : 1) * sizeof(*m->v));
@@ -37,8 +37,7 @@ static int compare(const void *a, const void *b)
 
 static int marked(const struct marks *m, const char *digest)
 {
-	return m->n && image_digest_valid(digest) &&
-	       bsearch(digest, m->v, m->n, sizeof(*m->v), compare);
+	return m->n && sha_valid(digest) && bsearch(digest, m->v, m->n, sizeof(*m->v), compare);
 }
 
 static void sort(struct marks *m)
@@ -101,7 +100,7 @@ static int mark_boxes(const struct state *st, struct marks *images, struct marks
 static int mark_held(const struct state *st, struct marks *images, struct marks *layers,
 		     struct marks *blobs)
 {
-	DIR *d = image_opendir(st, "img/tmp");
+	DIR *d = state_opendir(st, "img/tmp");
 	struct dirent *e;
 	int r = 0;
 
@@ -176,13 +175,13 @@ static int mark_blobs(const struct state *st, const char *dir,
 		      int (*load)(const struct state *st, const char *digest, struct layer *l),
 		      struct marks *blobs)
 {
-	DIR *d = image_opendir(st, dir);
+	DIR *d = state_opendir(st, dir);
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {
 		autolayer l = {0};
 
-		if (!image_digest_valid(e->d_name))
+		if (!sha_valid(e->d_name))
 			continue;
 		if (load(st, e->d_name, &l) < 0) {
 			closedir(d);
@@ -200,7 +199,7 @@ static int mark_blobs(const struct state *st, const char *dir,
 static int sweep(const struct state *st, const char *path, const struct marks *m,
 		 int (*unmount)(const char *path))
 {
-	DIR *d = image_opendir(st, path);
+	DIR *d = state_opendir(st, path);
 	struct dirent *e;
 	int r = 0;
 
@@ -210,8 +209,7 @@ static int sweep(const struct state *st, const char *path, const struct marks *m
 		if (e->d_name[0] == '.' || marked(m, e->d_name))
 			continue;
 		if (unmount)
-			r = image_digest_valid(e->d_name) ? remove_layer(st, e->d_name, unmount)
-							  : 0;
+			r = sha_valid(e->d_name) ? remove_layer(st, e->d_name, unmount) : 0;
 		else if (unlinkat(dirfd(d), e->d_name, 0) < 0 && errno != ENOENT)
 			r = fail("cannot remove '%s/%s'", path, e->d_name);
 	}
@@ -222,7 +220,7 @@ static int sweep(const struct state *st, const char *path, const struct marks *m
 /* Derived metadata go with their layer. */
 static int sweep_cache(const struct state *st)
 {
-	DIR *d = image_opendir(st, "img/cache");
+	DIR *d = state_opendir(st, "img/cache");
 	struct dirent *e;
 	int r = 0;
 
@@ -266,7 +264,7 @@ out:
 /* A name that was being given when its giver died: "TAG.new", and a directory without a tag. */
 static int sweep_names(const struct state *st)
 {
-	DIR *d = image_opendir(st, "img/name");
+	DIR *d = state_opendir(st, "img/name");
 	struct dirent *e;
 
 	if (!d)
@@ -294,7 +292,7 @@ static int sweep_names(const struct state *st)
 
 int image_sweep(const struct state *st)
 {
-	DIR *d = image_opendir(st, "img/tmp");
+	DIR *d = state_opendir(st, "img/tmp");
 	struct dirent *e;
 	int r = 0;
 

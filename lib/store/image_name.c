@@ -106,7 +106,7 @@ static int add_tags(const struct state *st, struct names *all, const char *dir)
 	if (!none && !decode(dir, one.name))
 		return 0;
 	snprintf(path, sizeof(path), "img/name/%.255s", dir);
-	d = image_opendir(st, path);
+	d = state_opendir(st, path);
 	if (!d)
 		return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
 	while (r >= 0 && (e = readdir(d))) {
@@ -142,7 +142,7 @@ int image_names(const struct state *st, struct image_name **v, size_t *n)
 {
 	struct names all = {0};
 	struct dirent *e;
-	DIR *d = image_opendir(st, "img/name");
+	DIR *d = state_opendir(st, "img/name");
 	int r = 0;
 
 	*v = NULL;

@@ -106,7 +106,7 @@ static int blob_fd(struct image_tree *it, const char *sha)
 	it->open[i].fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (it->open[i].fd < 0)
 		return fail("cannot open '%s'", path);
-	memcpy(it->open[i].sha, sha, TREE_SHA + 1);
+	memcpy(it->open[i].sha, sha, SHA_HEX + 1);
 	return it->open[i].fd;
 }
 

@@ -4,6 +4,7 @@
  */
 #ifndef STORE_IMAGE_TREE_H
 #define STORE_IMAGE_TREE_H
+#include "store/image.h"
 #include "store/layer.h"
 #include "store/tree_ops.h"
 
@@ -16,7 +17,7 @@ struct image_tree {
 	size_t laid;	   /* so many of them are in the tree */
 	struct tree *tree; /* starts empty */
 	struct {
-		char sha[TREE_SHA + 1];
+		char sha[SHA_HEX + 1];
 		int fd;
 	} open[IMAGE_TREE_FDS]; /* blobs that were read last */
 	char *piece;		/* room to compare in; NULL before */

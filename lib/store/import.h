@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "store/image.h"
-#include "store/import_data.h"
+#include "store/blob.h"
 #include "store/stage.h"
 #include "store/tree.h"
 
@@ -29,8 +29,8 @@ struct import_filter {
 };
 
 struct import {
-	struct tree *tree;	  /* all that was read so far */
-	struct import_data *data; /* of the group being read */
+	struct tree *tree; /* all that was read so far */
+	struct blob *data; /* of the group being read */
 	struct stage *stage;
 	uint64_t collapse;   /* bytes: see import_next() */
 	struct tree *before; /* as the layers written so far make it; NULL: there is none */

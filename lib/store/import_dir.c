@@ -88,7 +88,7 @@ static int span(struct walk *w, int fd, uint64_t off, uint64_t end)
 		if (!n)
 			return failx("it became shorter while it was read");
 		import_count(w->im, (uint64_t)n);
-		if (import_data_write(w->im->data, off, w->piece, (size_t)n) < 0)
+		if (blob_write(w->im->data, off, w->piece, (size_t)n) < 0)
 			return -1;
 		off += (uint64_t)n;
 	}
@@ -128,12 +128,12 @@ static int regular(struct walk *w, int dir, const char *name, struct tree_inode 
 	if (!S_ISREG(st.st_mode))
 		return failx("it changed its type while it was read");
 	size = (uint64_t)st.st_size;
-	if (xattrs(w, fd, NULL, ino) < 0 || import_data_begin(w->im->data, ino, size) < 0)
+	if (xattrs(w, fd, NULL, ino) < 0 || blob_begin(w->im->data, ino, size) < 0)
 		return -1;
 	if ((uint64_t)st.st_blocks * 512 < size ? sparse(w, fd, size) < 0
 						: span(w, fd, 0, size) < 0)
 		return -1;
-	return import_data_end(w->im->data);
+	return blob_end(w->im->data);
 }
 
 static int special(struct walk *w, int dir, const char *name, struct tree_inode *ino,

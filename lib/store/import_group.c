@@ -21,7 +21,7 @@ int import_begin(struct import *im)
 
 void import_free(struct import *im)
 {
-	int fd = im->data ? import_data_close(im->data) : -1;
+	int fd = im->data ? blob_close(im->data) : -1;
 
 	if (fd >= 0)
 		close(fd);
@@ -118,8 +118,8 @@ static int take_layer(struct import *im, struct import_config *c, int last)
 
 static int end_group(struct import *im, struct import_config *c, int last)
 {
-	struct import_data *data = im->data;
-	int full = import_data_bytes(data) > 0, r;
+	struct blob *data = im->data;
+	int full = blob_bytes(data) > 0, r;
 
 	/* A file that nothing was written to serves the next group. */
 	if (full || last) {
@@ -134,7 +134,7 @@ static int end_group(struct import *im, struct import_config *c, int last)
 
 int import_next(struct import *im, struct import_config *c, uint64_t packed)
 {
-	uint64_t data = import_data_bytes(im->data);
+	uint64_t data = blob_bytes(im->data);
 
 	tree_next_layer(im->tree);
 	if (!im->begun || im->groups + 1 >= IMAGE_LAYERS ||

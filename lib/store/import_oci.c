@@ -67,7 +67,7 @@ static const char *blob(json_object *descriptor, char name[128])
 {
 	const char *d = text(descriptor, "digest");
 
-	if (!d || strncmp(d, "sha256:", 7) != 0 || !image_digest_valid(d + 7)) {
+	if (!d || strncmp(d, "sha256:", 7) != 0 || !sha_valid(d + 7)) {
 		failx("a digest '%.80s' that is no sha256", d ? d : "");
 		return NULL;
 	}
@@ -300,7 +300,7 @@ static int docker_layers(struct import *im, struct source *s, struct import_conf
 
 		if (!json_object_is_type(name, json_type_string))
 			return failx("layer %zu has no name", i + 1);
-		if (hex && (strncmp(hex, "sha256:", 7) != 0 || !image_digest_valid(hex + 7)))
+		if (hex && (strncmp(hex, "sha256:", 7) != 0 || !sha_valid(hex + 7)))
 			return failx("layer %zu has a digest that is no sha256", i + 1);
 		if (docker_layer(im, s, c, json_object_get_string(name), hex ? hex + 7 : NULL) < 0)
 			return fail_more("layer %zu", i + 1);

@@ -111,15 +111,15 @@ static int content(struct import *im, struct archive *a, struct archive_entry *e
 	size_t n;
 	int r;
 
-	if (size < 0 || import_data_begin(im->data, ino, (uint64_t)size) < 0)
+	if (size < 0 || blob_begin(im->data, ino, (uint64_t)size) < 0)
 		return -1;
 	while ((r = archive_read_data_block(a, &p, &n, &off)) == ARCHIVE_OK || r == ARCHIVE_WARN)
-		if (n && import_data_write(im->data, (uint64_t)off, p, n) < 0)
+		if (n && blob_write(im->data, (uint64_t)off, p, n) < 0)
 			return -1;
 	if (r != ARCHIVE_EOF)
 		return failx("%s", archive_error_string(a) ? archive_error_string(a)
 							   : "the archive is damaged");
-	return import_data_end(im->data);
+	return blob_end(im->data);
 }
 
 /* As new_encode_dev() of the kernel. */

@@ -14,20 +14,19 @@
 #include "base/die.h"
 #include "base/fd.h"
 #include "base/kv.h"
-#include "store/image_dir.h"
 
 /* "SHA BLOCKS" */
 static int read_device(const char *val, struct tree_blob *b)
 {
 	char *end;
 
-	if (strlen(val) < TREE_SHA + 2 || val[TREE_SHA] != ' ')
+	if (strlen(val) < SHA_HEX + 2 || val[SHA_HEX] != ' ')
 		return -1;
-	memcpy(b->sha, val, TREE_SHA);
-	b->sha[TREE_SHA] = 0;
+	memcpy(b->sha, val, SHA_HEX);
+	b->sha[SHA_HEX] = 0;
 	errno = 0;
-	b->blocks = strtoull(val + TREE_SHA + 1, &end, 10);
-	return errno || *end || !image_digest_valid(b->sha) || b->blocks >= UINT32_MAX ? -1 : 0;
+	b->blocks = strtoull(val + SHA_HEX + 1, &end, 10);
+	return errno || *end || !sha_valid(b->sha) || b->blocks >= UINT32_MAX ? -1 : 0;
 }
 
 /* An info may come from a depot: where its subtree lies is not to lead anywhere else. */
@@ -63,7 +62,7 @@ static int fill(struct layer *l, const struct kv *kv, const char *path)
 			return failx("%s:%d: bad device", path, kv->pair[i].line);
 	if (!layer_at_valid(l->at))
 		return failx("%s: '%.200s' is no place for a subtree", path, l->at);
-	return image_digest_valid(l->meta) ? 0 : failx("%s: no meta_sha256", path);
+	return sha_valid(l->meta) ? 0 : failx("%s: no meta_sha256", path);
 }
 
 int layer_load_info(const struct state *st, const char *path, const char *digest, struct layer *l)
@@ -73,7 +72,7 @@ int layer_load_info(const struct state *st, const char *path, const char *digest
 	memset(l, 0, sizeof(*l));
 	if (kv_load(&kv, st->state, path) < 0)
 		return fail_more("layer '%.12s'", digest);
-	memcpy(l->digest, digest, IMAGE_DIGEST + 1);
+	memcpy(l->digest, digest, SHA_HEX + 1);
 	if (!fill(l, &kv, path))
 		return 0;
 	layer_free(l);
@@ -83,10 +82,10 @@ int layer_load_info(const struct state *st, const char *path, const char *digest
 
 int layer_load(const struct state *st, const char *digest, struct layer *l)
 {
-	char path[IMAGE_DIGEST + 32];
+	char path[SHA_HEX + 32];
 
 	memset(l, 0, sizeof(*l));
-	if (!image_digest_valid(digest))
+	if (!sha_valid(digest))
 		return failx("'%.80s' is no layer's digest", digest);
 	snprintf(path, sizeof(path), "img/layer/%s/info", digest);
 	return layer_load_info(st, path, digest, l);
@@ -94,22 +93,22 @@ int layer_load(const struct state *st, const char *digest, struct layer *l)
 
 static int compare(const void *a, const void *b)
 {
-	return memcmp(a, b, IMAGE_DIGEST);
+	return memcmp(a, b, SHA_HEX);
 }
 
-int layer_list(const struct state *st, char (**digest)[IMAGE_DIGEST + 1], size_t *n)
+int layer_list(const struct state *st, char (**digest)[SHA_HEX + 1], size_t *n)
 {
-	DIR *d = image_opendir(st, "img/layer");
+	DIR *d = state_opendir(st, "img/layer");
 	struct dirent *e;
 
 	*digest = NULL;
 	*n = 0;
 	while (d && (e = readdir(d))) {
-		if (!image_digest_valid(e->d_name))
+		if (!sha_valid(e->d_name))
 			continue;
 		if (!(*n & (*n - 1)))
 			*digest = xrealloc(*digest, (*n ? *n * 2 : 1) * sizeof(**digest));
-		memcpy((*digest)[(*n)++], e->d_name, IMAGE_DIGEST + 1);
+		memcpy((*digest)[(*n)++], e->d_name, SHA_HEX + 1);
 	}
 	if (d)
 		closedir(d);
@@ -161,7 +160,7 @@ char *layer_meta_path(const struct state *st, const struct layer *l)
 
 int layer_blob_here(const struct state *st, const struct layer *l, size_t i)
 {
-	char path[TREE_SHA + 16];
+	char path[SHA_HEX + 16];
 
 	snprintf(path, sizeof(path), "img/data/%s", l->dev[i].sha);
 	return !faccessat(st->state, path, F_OK, 0);
@@ -176,9 +175,9 @@ char *layer_blob_path(const struct state *st, const struct layer *l, size_t i)
 
 int layer_load_derived(const struct state *st, const char *digest, struct layer *l)
 {
-	char path[IMAGE_DIGEST + 32];
+	char path[SHA_HEX + 32];
 
-	if (!image_digest_valid(digest))
+	if (!sha_valid(digest))
 		return failx("'%.80s' is no layer's digest", digest);
 	snprintf(path, sizeof(path), "img/cache/%s/info", digest);
 	return layer_load_info(st, path, digest, l);

@@ -15,14 +15,14 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "store/image.h"
+#include "store/state.h"
 #include "store/tree.h"
 
 enum { LAYER_DEVICES = TREE_BLOBS, LAYER_AT = 1024 };
 
 struct layer {
-	char digest[IMAGE_DIGEST + 1];
-	char meta[TREE_SHA + 1]; /* SHA-256 of the metadata */
+	char digest[SHA_HEX + 1];
+	char meta[SHA_HEX + 1]; /* SHA-256 of the metadata */
 	struct tree_blob *dev;
 	size_t ndev;
 	uint64_t meta_bytes, data_bytes, files;
@@ -46,7 +46,7 @@ void layer_free(struct layer *l);
 #define autolayer __attribute__((cleanup(layer_free))) struct layer
 
 /* The digests of all layers that are here, sorted; an array to free. -1 after fail(). */
-int layer_list(const struct state *st, char (**digest)[IMAGE_DIGEST + 1], size_t *n);
+int layer_list(const struct state *st, char (**digest)[SHA_HEX + 1], size_t *n);
 
 /* Is AT "" or an absolute path other than "/", without "..", ".", empty parts and a slash at its end? */
 int layer_at_valid(const char *at);
@@ -57,7 +57,7 @@ int layer_at_valid(const char *at);
  */
 int layer_check(const struct state *st, const char *digest);
 
-int layer_digest(const struct layer *l, char hex[TREE_SHA + 1]); /* reckoned; -1 after fail() */
+int layer_digest(const struct layer *l, char hex[SHA_HEX + 1]); /* reckoned; -1 after fail() */
 /* The text of an info file. */
 void layer_info(const struct layer *l, struct buf *b);
 void layer_info_plain(const struct layer *l, struct buf *b); /* without "depot" */

@@ -46,7 +46,7 @@ static int check_info(const struct layer *l)
 	sha256_add(&s, l->meta, strlen(l->meta));
 	for (size_t i = 0; i < l->ndev; i++) {
 		sha256_add(&s, "\n", 1);
-		sha256_add(&s, l->dev[i].sha, TREE_SHA);
+		sha256_add(&s, l->dev[i].sha, SHA_HEX);
 	}
 	sha256_add(&s, "\n", 1);
 	sha256_end(&s, hex);

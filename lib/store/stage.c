@@ -88,21 +88,21 @@ static int create(int dir, const char *name)
 	return fd < 0 ? fail("cannot make a staging file") : fd;
 }
 
-struct import_data *stage_data(struct stage *s, struct tree *t)
+struct blob *stage_data(struct stage *s, struct tree *t)
 {
 	int fd = create(s->fd, "data/new");
-	struct import_data *d = fd < 0 ? NULL : import_data_open(fd, t);
+	struct blob *d = fd < 0 ? NULL : blob_open(fd, t);
 
 	if (!d)
 		fd_close(&fd);
 	return d;
 }
 
-int stage_data_end(struct stage *s, struct import_data *d)
+int stage_data_end(struct stage *s, struct blob *d)
 {
 	char sha[SHA_HEX + 1], path[SHA_HEX + 16];
-	int r = import_data_finish(d, sha);
-	autofd fd = import_data_close(d);
+	int r = blob_finish(d, sha);
+	autofd fd = blob_close(d);
 
 	if (r < 0)
 		return -1;

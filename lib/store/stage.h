@@ -8,7 +8,7 @@
 #include <limits.h>
 
 #include "store/image.h"
-#include "store/import_data.h"
+#include "store/blob.h"
 #include "store/layer.h"
 
 struct stage {
@@ -30,9 +30,9 @@ int stage_close(struct stage *s, int r);
 int stage_keep(struct stage *s, const char *path);
 
 /* A new file of data for the tree T: an open import_data. NULL after fail(). */
-struct import_data *stage_data(struct stage *s, struct tree *t);
+struct blob *stage_data(struct stage *s, struct tree *t);
 /* Finishes it: the file gets its name, and the tree's blob too. D is closed in any case. */
-int stage_data_end(struct stage *s, struct import_data *d);
+int stage_data_end(struct stage *s, struct blob *d);
 
 /*
  * Writes T as a layer into the stage. L has kind, source, at and depot already; the rest is filled

@@ -161,3 +161,15 @@ void state_unlink_own(const struct state *st, const char *dir, const char *name,
 	if (n == (ssize_t)strlen(id) && !memcmp(owner, id, (size_t)n))
 		unlinkat(fd, name, 0);
 }
+
+DIR *state_opendir(const struct state *st, const char *path)
+{
+	int fd = openat(st->state, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (d)
+		return d;
+	fail("cannot read '%s/%s'", st->conf.state, path);
+	fd_close(&fd);
+	return NULL;
+}

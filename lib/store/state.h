@@ -8,6 +8,8 @@
  */
 #ifndef STORE_STATE_H
 #define STORE_STATE_H
+#include <dirent.h>
+
 #include "base/conf.h"
 
 struct state {
@@ -23,6 +25,9 @@ struct state {
  * many at once), without it their absence is an error that names the cure.
  */
 int state_open(struct state *st, int make);
+
+/* A directory below STATE; NULL after fail(), errno kept. */
+DIR *state_opendir(const struct state *st, const char *path);
 
 /* One reader of all boxes: each valid ID in STATE/box, in no order. 0 at the end, -1 on error. */
 struct state_iter;

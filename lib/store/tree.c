@@ -259,7 +259,7 @@ int64_t tree_blob(struct tree *t, const char *sha, uint64_t blocks)
 	t->blob = xrealloc(t->blob, (t->nblob + 1) * sizeof(*t->blob));
 	b = &t->blob[t->nblob];
 	*b = (struct tree_blob){.blocks = blocks};
-	memcpy(b->sha, sha, strnlen(sha, TREE_SHA));
+	memcpy(b->sha, sha, strnlen(sha, SHA_HEX));
 	return t->nblob++;
 }
 

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/sha256.h"
+
 enum {
 	TREE_BLOCK = 4096,	  /* unit of extents */
 	TREE_ENTRIES = 8000000,	  /* names in one tree */
@@ -17,12 +19,11 @@ enum {
 	TREE_TARGET = 4095,	  /* bytes of a symbolic link (PATH_MAX - 1) */
 	TREE_XATTRS = 128 * 1024, /* bytes of all names and values of one inode */
 	TREE_BLOBS = 512,	  /* files that the data of one tree lie in */
-	TREE_SHA = 64,
 };
 
 /* A file of data, named by its SHA-256 in hex; "" while it is being written. */
 struct tree_blob {
-	char sha[TREE_SHA + 1];
+	char sha[SHA_HEX + 1];
 	uint64_t blocks;
 };
 

@@ -15,7 +15,7 @@
 #include "store/image_dir.h"
 
 struct seen {
-	char sha[TREE_SHA + 1];
+	char sha[SHA_HEX + 1];
 	int bad;
 };
 
@@ -62,7 +62,7 @@ static int verify_blob(struct verify *v, const struct layer *l, size_t i)
 	if (k == v->n) {
 		if (!(v->n & (v->n - 1)))
 			v->seen = xrealloc(v->seen, (v->n ? v->n * 2 : 1) * sizeof(*v->seen));
-		memcpy(v->seen[v->n].sha, l->dev[i].sha, TREE_SHA + 1);
+		memcpy(v->seen[v->n].sha, l->dev[i].sha, SHA_HEX + 1);
 		v->seen[v->n++].bad = depot_copy_path(path, -1, l->dev[i].blocks * TREE_BLOCK,
 						      l->dev[i].sha, "data") < 0;
 	} else if (v->seen[k].bad) {

@@ -57,14 +57,14 @@ int LLVMFuzzerTestOneInput(const unsigned char *p, size_t n)
 	struct erofs_stats stats;
 	char sha[SHA_HEX + 1];
 
-	im.data = import_data_open(data, im.tree);
+	im.data = blob_open(data, im.tree);
 	if (n)
 		take(&im, p + 1, n - 1, *p & 1);
-	if (!import_data_finish(im.data, sha)) {
+	if (!blob_finish(im.data, sha)) {
 		erofs_write(meta, im.tree, &stats);
 		free(stats.dev);
 	}
-	import_data_close(im.data);
+	blob_close(im.data);
 	tree_free(im.tree);
 	close(data);
 	close(meta);

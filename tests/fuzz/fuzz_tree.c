@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "store/erofs_write.h"
-#include "store/import_data.h"
+#include "store/blob.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *p, size_t n);
 
@@ -48,25 +48,25 @@ static void path(struct in *in, char out[2048])
 	}
 }
 
-static void content(struct in *in, struct import_data *d, struct tree_inode *ino)
+static void content(struct in *in, struct blob *d, struct tree_inode *ino)
 {
 	static const char bytes[70000] = {1, 2, 3};
 	uint64_t size = (uint64_t)take(in) << (take(in) % 36), off = 0;
 
-	if (import_data_begin(d, ino, size) < 0)
+	if (blob_begin(d, ino, size) < 0)
 		return;
 	for (unsigned i = take(in) % 5; i; i--) {
 		size_t n = take(in) * 273u;
 
 		off += (uint64_t)take(in) << (take(in) % 30);
-		if (import_data_write(d, off, bytes + take(in) % 4, n) < 0)
+		if (blob_write(d, off, bytes + take(in) % 4, n) < 0)
 			break;
 		off += n;
 	}
-	import_data_end(d);
+	blob_end(d);
 }
 
-static void step(struct in *in, struct tree *t, struct import_data *d)
+static void step(struct in *in, struct tree *t, struct blob *d)
 {
 	static const mode_t types[] = {S_IFREG, S_IFDIR, S_IFLNK, S_IFCHR,
 				       S_IFIFO, S_IFDIR, S_IFREG, S_IFLNK};
@@ -109,7 +109,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *p, size_t n)
 {
 	int data = memfd_create("data", MFD_CLOEXEC), meta = memfd_create("meta", MFD_CLOEXEC);
 	struct tree *t = tree_new();
-	struct import_data *d = import_data_open(data, t);
+	struct blob *d = blob_open(data, t);
 	struct in in = {p, n};
 	struct erofs_stats stats;
 	char sha[SHA_HEX + 1];
@@ -118,7 +118,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *p, size_t n)
 
 	for (int i = 0; in.n && i < 200; i++)
 		step(&in, t, d);
-	if (!import_data_finish(d, sha)) {
+	if (!blob_finish(d, sha)) {
 		if (fstat(data, &st) < 0 ||
 		    (uint64_t)st.st_size != tree_blobs(t, &nblob)->blocks * TREE_BLOCK)
 			abort();
@@ -128,7 +128,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *p, size_t n)
 			abort();
 		free(stats.dev);
 	}
-	import_data_close(d);
+	blob_close(d);
 	tree_free(t);
 	close(data);
 	close(meta);

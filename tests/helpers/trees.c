@@ -17,7 +17,7 @@
 #include "store/erofs_disk.h"
 #include "store/erofs_read.h"
 #include "store/erofs_write.h"
-#include "store/import_data.h"
+#include "store/blob.h"
 #include "store/tree_ops.h"
 
 static void xattrs(const char *path, struct tree_inode *ino)
@@ -33,25 +33,24 @@ static void xattrs(const char *path, struct tree_inode *ino)
 	}
 }
 
-static void content(const char *path, struct import_data *d, struct tree_inode *ino, uint64_t size)
+static void content(const char *path, struct blob *d, struct tree_inode *ino, uint64_t size)
 {
 	static char piece[65536];
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	uint64_t at = 0;
 	ssize_t n;
 
-	if (import_data_begin(d, ino, size) < 0)
+	if (blob_begin(d, ino, size) < 0)
 		die();
 	for (; (n = read(fd, piece, sizeof(piece))) > 0; at += (uint64_t)n)
-		if (import_data_write(d, at, piece, (size_t)n) < 0)
+		if (blob_write(d, at, piece, (size_t)n) < 0)
 			die();
-	if (n < 0 || import_data_end(d) < 0)
+	if (n < 0 || blob_end(d) < 0)
 		dief(EX_SBX, "cannot read '%s'", path);
 	close(fd);
 }
 
-static void fill(const char *path, struct import_data *d, struct tree_inode *ino,
-		 const struct stat *st)
+static void fill(const char *path, struct blob *d, struct tree_inode *ino, const struct stat *st)
 {
 	char target[4096] = {0};
 
@@ -70,7 +69,7 @@ static void fill(const char *path, struct import_data *d, struct tree_inode *ino
 }
 
 /* Names of one file are made as files of their own: overlay without an index parts them anyway. */
-static void walk(const char *path, struct tree *t, struct import_data *d, struct tree_inode *dir)
+static void walk(const char *path, struct tree *t, struct blob *d, struct tree_inode *dir)
 {
 	DIR *dp = opendir(path);
 	struct dirent *e;
@@ -99,7 +98,7 @@ static void make(const char *dir, const char *meta, const char *blob)
 	int data = open(blob, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	int fd = open(meta, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	struct tree *t = tree_new();
-	struct import_data *d = import_data_open(data, t);
+	struct blob *d = blob_open(data, t);
 	struct erofs_stats stats;
 	char sha[SHA_HEX + 1];
 	struct stat st;
@@ -109,7 +108,7 @@ static void make(const char *dir, const char *meta, const char *blob)
 	tree_root(t)->mode = st.st_mode;
 	fill(dir, d, tree_root(t), &st);
 	walk(dir, t, d, tree_root(t));
-	if (import_data_finish(d, sha) < 0 || erofs_write(fd, t, &stats) < 0)
+	if (blob_finish(d, sha) < 0 || erofs_write(fd, t, &stats) < 0)
 		die();
 	printf("%zu\n", stats.ndev);
 }

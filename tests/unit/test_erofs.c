@@ -6,7 +6,7 @@
 
 #include "base/die.h"
 #include "store/erofs_write.h"
-#include "store/import_data.h"
+#include "store/blob.h"
 #include "tap.h"
 
 /* A layer in two memory files. */
@@ -17,16 +17,16 @@ struct made {
 	char sha[SHA_HEX + 1];
 };
 
-static void put(struct import_data *d, struct tree *t, const char *path, const char *text, size_t n)
+static void put(struct blob *d, struct tree *t, const char *path, const char *text, size_t n)
 {
 	struct tree_inode *ino = tree_add(t, path, S_IFREG | 0644);
 
-	import_data_begin(d, ino, n);
-	import_data_write(d, 0, text, n);
-	import_data_end(d);
+	blob_begin(d, ino, n);
+	blob_write(d, 0, text, n);
+	blob_end(d);
 }
 
-static void sample(struct tree *t, struct import_data *d, int reversed)
+static void sample(struct tree *t, struct blob *d, int reversed)
 {
 	char name[32];
 
@@ -44,14 +44,14 @@ static struct made make(int reversed)
 {
 	struct made m = {.data = memfd_create("data", 0), .meta = memfd_create("meta", 0)};
 	struct tree *t = tree_new();
-	struct import_data *d = import_data_open(m.data, t);
+	struct blob *d = blob_open(m.data, t);
 
 	sample(t, d, reversed);
-	if (import_data_finish(d, m.sha) < 0 || erofs_write(m.meta, t, &m.stats) < 0)
+	if (blob_finish(d, m.sha) < 0 || erofs_write(m.meta, t, &m.stats) < 0)
 		warn();
 	m.blocks = m.stats.ndev ? m.stats.dev->blocks : 0;
 	free(m.stats.dev);
-	import_data_close(d);
+	blob_close(d);
 	tree_free(t);
 	return m;
 }
@@ -93,24 +93,24 @@ static void test_holes(void)
 {
 	int fd = memfd_create("data", 0);
 	struct tree *t = tree_new();
-	struct import_data *d = import_data_open(fd, t);
+	struct blob *d = blob_open(fd, t);
 	struct tree_inode *ino = tree_add(t, "sparse", S_IFREG | 0644);
 	char sha[SHA_HEX + 1];
 	uint32_t n;
 
-	import_data_begin(d, ino, 1 << 20);
-	import_data_write(d, 10000, "x", 1);
-	import_data_write(d, 500000, "y", 1);
-	ok(import_data_write(d, 400000, "z", 1) < 0, "pieces must ascend");
-	ok(import_data_write(d, 1 << 20, "z", 1) < 0, "and end with the file");
-	import_data_end(d);
+	blob_begin(d, ino, 1 << 20);
+	blob_write(d, 10000, "x", 1);
+	blob_write(d, 500000, "y", 1);
+	ok(blob_write(d, 400000, "z", 1) < 0, "pieces must ascend");
+	ok(blob_write(d, 1 << 20, "z", 1) < 0, "and end with the file");
+	blob_end(d);
 	is_num(ino->n, 2, "two pieces, two extents");
 	is_num(ino->ext[0].lblk, 2, "the first in its block");
 	is_num(ino->ext[1].lblk, 122, "the second in its own");
-	ok(!import_data_finish(d, sha), "the data are finished");
+	ok(!blob_finish(d, sha), "the data are finished");
 	is_num((long long)tree_blobs(t, &n)->blocks, 2, "and hold no holes");
 	is_str(tree_blobs(t, &n)->sha, sha, "the tree knows the blob by its name");
-	import_data_close(d);
+	blob_close(d);
 	tree_free(t);
 	close(fd);
 }
@@ -121,7 +121,7 @@ static void test_replaced(void)
 	static char big[5000], block[TREE_BLOCK];
 	int fd = memfd_create("data", 0);
 	struct tree *t = tree_new();
-	struct import_data *d = import_data_open(fd, t);
+	struct blob *d = blob_open(fd, t);
 	struct tree_inode *ino;
 	char sha[SHA_HEX + 1];
 	uint32_t n;
@@ -130,13 +130,13 @@ static void test_replaced(void)
 	put(d, t, "gone", big, sizeof(big));
 	put(d, t, "stays", "stays", 5);
 	put(d, t, "gone", "new", 3);
-	import_data_finish(d, sha);
+	blob_finish(d, sha);
 	is_num((long long)tree_blobs(t, &n)->blocks, 2, "the replaced content is dropped");
 	ino = tree_lookup(t, "stays");
 	ok(pread(fd, block, sizeof(block), ino->ext->dblk * (off_t)TREE_BLOCK) == TREE_BLOCK &&
 		   !memcmp(block, "stays", 6),
 	   "what is kept was moved with its file");
-	import_data_close(d);
+	blob_close(d);
 	tree_free(t);
 	close(fd);
 }

@@ -37,9 +37,9 @@ static inline void take_content(struct bytes *in, struct tree *t, struct tree_in
 
 	for (unsigned n = take(in) % 4; n; n--) {
 		struct tree_extent e = {.n = take(in) % 40 + 1, .dblk = take(in)};
-		char sha[TREE_SHA + 1] = {0};
+		char sha[SHA_HEX + 1] = {0};
 
-		memset(sha, "0123"[take(in) % 4], TREE_SHA);
+		memset(sha, "0123"[take(in) % 4], SHA_HEX);
 		at += take(in) % 3;
 		e.lblk = at;
 		e.dev = (uint32_t)tree_blob(t, sha, 1000);

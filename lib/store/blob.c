@@ -1,4 +1,4 @@
-#include "store/import_data.h"
+#include "store/blob.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ struct known {
 	uint32_t block;
 };
 
-struct import_data {
+struct blob {
 	int fd;
 	struct tree *tree;
 	uint32_t dev; /* this file among the tree's blobs */
@@ -47,10 +47,10 @@ struct import_data {
 	uint64_t begin; /* where in the data that is */
 };
 
-struct import_data *import_data_open(int fd, struct tree *t)
+struct blob *blob_open(int fd, struct tree *t)
 {
 	int64_t dev = tree_blob(t, "", 0);
-	struct import_data *d;
+	struct blob *d;
 
 	if (dev < 0)
 		return NULL;
@@ -63,7 +63,7 @@ struct import_data *import_data_open(int fd, struct tree *t)
 	return d;
 }
 
-int import_data_close(struct import_data *d)
+int blob_close(struct blob *d)
 {
 	int fd;
 
@@ -81,12 +81,12 @@ int import_data_close(struct import_data *d)
 	return fd;
 }
 
-uint64_t import_data_bytes(const struct import_data *d)
+uint64_t blob_bytes(const struct blob *d)
 {
 	return d->at + d->n;
 }
 
-static int flush(struct import_data *d)
+static int flush(struct blob *d)
 {
 	if (!d->n)
 		return 0;
@@ -104,7 +104,7 @@ static int flush(struct import_data *d)
 	return 0;
 }
 
-static int append(struct import_data *d, const char *p, uint64_t n)
+static int append(struct blob *d, const char *p, uint64_t n)
 {
 	while (n) {
 		size_t k = HELD - d->n < n ? HELD - d->n : (size_t)n;
@@ -124,7 +124,7 @@ static int append(struct import_data *d, const char *p, uint64_t n)
 	return 0;
 }
 
-int import_data_begin(struct import_data *d, struct tree_inode *ino, uint64_t size)
+int blob_begin(struct blob *d, struct tree_inode *ino, uint64_t size)
 {
 	if (size > INT64_MAX - TREE_BLOCK || size / TREE_BLOCK >= UINT32_MAX - 1)
 		return failx("a file of %llu bytes is too large", (unsigned long long)size);
@@ -147,7 +147,7 @@ static uint64_t up(uint64_t n, uint64_t to)
 }
 
 /* Ends the current extent: the data get whole grains, but nothing behind the file's last block. */
-static int close_extent(struct import_data *d)
+static int close_extent(struct blob *d)
 {
 	uint64_t end = up(d->cur, d->grain), last = up(d->size, TREE_BLOCK), len;
 
@@ -169,7 +169,7 @@ static int close_extent(struct import_data *d)
 	return 0;
 }
 
-int import_data_write(struct import_data *d, uint64_t off, const void *p, size_t n)
+int blob_write(struct blob *d, uint64_t off, const void *p, size_t n)
 {
 	if (off < d->cur || off > d->size || n > d->size - off)
 		return failx("its data are out of order or longer than its size");
@@ -198,7 +198,7 @@ static uint64_t hash_of(const char *p, size_t n)
 }
 
 /* 1 if N bytes at P are what lies in block BLOCK and after. */
-static int same(struct import_data *d, uint32_t block, const char *p, size_t n)
+static int same(struct blob *d, uint32_t block, const char *p, size_t n)
 {
 	uint64_t off = (uint64_t)block * TREE_BLOCK;
 	char old[16384];
@@ -217,7 +217,7 @@ static int same(struct import_data *d, uint32_t block, const char *p, size_t n)
  * The file just ended lies whole in what is held: if an older one has the same content, that is
  * used and this one is taken back. The hash only finds candidates; the bytes decide.
  */
-static void share(struct import_data *d)
+static void share(struct blob *d)
 {
 	struct tree_extent *e = d->ino->ext;
 	size_t n = (size_t)e->n * TREE_BLOCK;
@@ -237,7 +237,7 @@ static void share(struct import_data *d)
 	*at = k;
 }
 
-int import_data_end(struct import_data *d)
+int blob_end(struct blob *d)
 {
 	struct tree_inode *ino = d->ino;
 
@@ -297,7 +297,7 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Moves N blocks from FROM down to d->at through the held buffer (which flush() then hashes). */
-static int move_down(struct import_data *d, uint32_t from, uint32_t n)
+static int move_down(struct blob *d, uint32_t from, uint32_t n)
 {
 	uint64_t off = (uint64_t)from * TREE_BLOCK, left = (uint64_t)n * TREE_BLOCK;
 
@@ -319,7 +319,7 @@ static int move_down(struct import_data *d, uint32_t from, uint32_t n)
  * Extents in ascending order are copied towards the start: the place written is never behind the
  * place read, for what is held was read before. Files that share content have equal extents.
  */
-static int compact(struct import_data *d, struct extents *x)
+static int compact(struct blob *d, struct extents *x)
 {
 	if (lseek(d->fd, 0, SEEK_SET) < 0 || !EVP_DigestInit_ex(d->sha, NULL, NULL))
 		return fail("cannot go over the image's data again");
@@ -338,7 +338,7 @@ static int compact(struct import_data *d, struct extents *x)
 	return ftruncate(d->fd, (off_t)d->at) < 0 ? fail("cannot shorten the image's data") : 0;
 }
 
-int import_data_finish(struct import_data *d, char sha[SHA_HEX + 1])
+int blob_finish(struct blob *d, char sha[SHA_HEX + 1])
 {
 	struct extents x = {.dev = d->dev};
 	struct tree_blob *blobs;
