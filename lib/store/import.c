@@ -219,16 +219,17 @@ int import_run(const struct state *st, struct import *im, const char *path, cons
 {
 	char name[IMAGE_NAME + 1], tag[IMAGE_TAG + 1];
 	struct import_config c = {.kind = "tar"};
-	struct stage stage;
+	autofree struct stage *stage = xcalloc(1, sizeof(*stage));
 	int r;
 
 	if (ref && image_split(ref, name, tag) < 0)
 		return -1;
-	im->stage = &stage;
-	r = stage_open(&stage, st, im->unmount) < 0 ? -1 : run(im, path, ref, &c);
+	im->stage = stage;
+	r = stage_open(stage, st, im->unmount) < 0 ? -1 : run(im, path, ref, &c);
 	if (!r)
 		memcpy(digest, c.img.digest, sizeof(c.img.digest));
 	import_free(im);
 	import_config_free(&c);
-	return stage_close(&stage, r);
+	im->stage = NULL;
+	return stage_close(stage, r);
 }
