@@ -303,7 +303,8 @@ static void run_program(char **argv)
 	autofree char *program = xasprintf("sbx-img-%s", verb);
 	autofree char *path = xasprintf("%s/%s", conf.libexec, program);
 
-	argv[1] = program;
+	/* As it was typed, for its messages; man(1) finds "man sbx-img VERB" too. */
+	argv[1] = xasprintf("sbx-img %s", verb);
 	execv(path, argv + 1);
 	argv[1] = (char *)verb;
 }

@@ -17,6 +17,7 @@
 #include "base/num.h"
 #include "base/opt.h"
 #include "base/rec.h"
+#include "box/create.h"
 #include "box/snapshot.h"
 
 extern char **environ;
@@ -124,7 +125,7 @@ int main(int argc, char **argv)
 	if (!rec || state_open(&st, 0) < 0 || state_resolve(&st, argv[first], id) < 0 ||
 	    spec_load(&st, id, &spec) < 0 || (!keep_all && snapshot_rules(&st, rules, &clean) < 0))
 		die();
-	if (lint && run_lint(&st, id) < 0)
+	if (box_admit(&st) < 0 || (lint && run_lint(&st, id) < 0))
 		die();
 	s.clean = clean;
 	r = snapshot_take(&st, &spec, &s);

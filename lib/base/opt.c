@@ -35,7 +35,10 @@ static void help(const struct opt_tool *t)
 {
 	const struct opt *lists[2] = {t->opts, common};
 
-	printf("usage: %s %s\n%s\n\n", prog, t->usage, t->purpose);
+	printf("usage: %s %s\n%s\n", prog, t->usage, t->purpose);
+	for (const struct opt_verb *v = t->verbs; v && v->name; v++)
+		printf("%s%s%s", v == t->verbs ? "Verbs: " : " ", v->name, v[1].name ? "" : ".\n");
+	putchar('\n');
 	for (int i = 0; i < 2; i++)
 		for (const struct opt *o = lists[i]; o->letter || o->name; o++) {
 			char left[80];

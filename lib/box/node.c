@@ -116,24 +116,21 @@ static int remember(const struct state *st, const char *digest, const struct buf
 	return dir < 0 ? -1 : fd_replace(st->run, path, ids->p, ids->len, 0);
 }
 
-static int mount_layer_locked(const struct state *st, const char *digest, const char *at)
+static int mount_layer_locked(const struct state *st, const char *digest, const char *at,
+			      struct buf *now)
 {
 	int there = mnt_is_root(AT_FDCWD, at) == 1;
-	autobuf now = BUF_INIT, then = BUF_INIT;
+	autobuf then = BUF_INIT;
 	autofd mnt = -1;
 
 	remembered(st, digest, &then);
-	if (there && !then.len)
-		return 0;
-	if (identify(st, digest, &now) < 0)
-		return -1;
-	if (there && !strcmp(buf_cstr(&now), buf_cstr(&then)))
+	if (there && (!then.len || !strcmp(buf_cstr(now), buf_cstr(&then))))
 		return 0;
 	if (mkdir(at, 0700) < 0 && errno != EEXIST)
 		return fail("cannot make directory '%s'", at);
 	mnt = layer_check(st, digest) < 0 ? -1 : node_new_layer(st, digest);
 	/* First: a mount that nothing is known of would be taken for a local one. */
-	if (mnt < 0 || remember(st, digest, &now) < 0)
+	if (mnt < 0 || remember(st, digest, now) < 0)
 		return -1;
 	return there ? mnt_replace(mnt, at) : mnt_move(mnt, AT_FDCWD, at);
 }
@@ -153,30 +150,35 @@ static int is_mounted(const struct state *st, const char *digest, const char *at
 	return !strcmp(buf_cstr(&now), buf_cstr(&then));
 }
 
+/* The depot is asked before the lock is taken: nobody else waits for one that does not answer. */
+static int mount_layer(const struct state *st, const char *digest, const char *at)
+{
+	autobuf now = BUF_INIT;
+	autofd lock = -1;
+
+	if (identify(st, digest, &now) < 0)
+		return -1;
+	lock = lock_take(st->run, "layer.lock", LOCK_EXCLUSIVE);
+	return lock < 0 ? -1 : mount_layer_locked(st, digest, at, &now);
+}
+
 int node_mount_layer(const struct state *st, const char *digest)
 {
 	autofree char *at = run_path(st, "layer", digest);
-	autofd dir = -1, lock = -1;
+	autofd dir = -1;
 	int r = is_mounted(st, digest, at);
 
 	if (r)
 		return r < 0 ? -1 : 0;
 	dir = fd_dir(st->run, "layer", 1);
-	if (dir < 0)
-		return -1;
-	lock = lock_take(st->run, "layer.lock", LOCK_EXCLUSIVE);
-	return lock < 0 ? -1 : mount_layer_locked(st, digest, at);
+	return dir < 0 ? -1 : mount_layer(st, digest, at);
 }
 
 int node_renew_layer(const struct state *st, const char *digest)
 {
 	autofree char *at = run_path(st, "layer", digest);
-	autofd lock = -1;
 
-	if (mnt_is_root(AT_FDCWD, at) != 1)
-		return 0;
-	lock = lock_take(st->run, "layer.lock", LOCK_EXCLUSIVE);
-	return lock < 0 ? -1 : mount_layer_locked(st, digest, at);
+	return mnt_is_root(AT_FDCWD, at) != 1 ? 0 : mount_layer(st, digest, at);
 }
 
 int node_open_layer(const struct state *st, const char *digest)

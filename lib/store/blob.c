@@ -18,6 +18,8 @@ enum {
 	WRITEBACK = 8 << 20,  /* started early, so that the final sync is short */
 	MAX_CHUNKS = 1 << 20, /* of one sparse file: its index takes 8 bytes each */
 	BUCKETS = 1 << 14,
+	FILLED = 1 << 30, /* bytes: zeros for holes that need no reason */
+	ALIKE = 8,	  /* files of one hash that are compared with a new one */
 };
 
 /* A file that lies in the data, to be found again by its content. */
@@ -41,10 +43,11 @@ struct blob {
 	/* the file being written */
 	struct tree_inode *ino;
 	uint64_t size;
-	uint64_t grain; /* bytes: a hole is kept only in multiples of it */
-	uint64_t cur;	/* next offset in the file */
-	uint64_t open;	/* offset at which the current extent began */
-	uint64_t begin; /* where in the data that is */
+	uint64_t grain;	 /* bytes: a hole is kept only in multiples of it */
+	uint64_t cur;	 /* next offset in the file */
+	uint64_t open;	 /* offset at which the current extent began */
+	uint64_t begin;	 /* where in the data that is */
+	uint64_t filled; /* zeros written in place of holes, all files together */
 };
 
 struct blob *blob_open(int fd, struct tree *t)
@@ -113,6 +116,7 @@ static int append(struct blob *d, const char *p, uint64_t n)
 			memcpy(d->held + d->n, p, k);
 		else
 			memset(d->held + d->n, 0, k);
+		d->filled += p ? 0 : k;
 		d->n += k;
 		d->cur += k;
 		n -= k;
@@ -182,6 +186,11 @@ int blob_write(struct blob *d, uint64_t off, const void *p, size_t n)
 	}
 	if (append(d, NULL, off - d->cur) < 0)
 		return -1;
+	/* A sparse file of many terabytes keeps holes in large pieces only: few bytes in it, set apart
+	 * with care, would fill the disk. */
+	if (d->filled > FILLED && d->filled / 8 > d->at + d->n - d->filled)
+		return failx("a sparse file of %llu bytes has too many holes",
+			     (unsigned long long)d->size);
 	return append(d, p, n);
 }
 
@@ -224,9 +233,15 @@ static void share(struct blob *d)
 	char *p = d->held + d->n - n;
 	uint64_t hash = hash_of(p, n);
 	struct known **at = &d->known[hash % BUCKETS], *k;
+	int alike = 0;
 
 	for (k = *at; k; k = k->next) {
-		if (k->hash != hash || k->size != n || !same(d, k->block, p, n))
+		if (k->hash != hash || k->size != n)
+			continue;
+		/* Content that was made to collide is neither shared nor remembered. */
+		if (++alike > ALIKE)
+			return;
+		if (!same(d, k->block, p, n))
 			continue;
 		e->dblk = k->block;
 		d->n -= n;

@@ -126,6 +126,9 @@ int export_out_open(struct export_out *o, const char *dest, const char *spool)
 	o->parent = slash ? xasprintf("%.*s", slash == dest ? 1 : (int)(slash - dest), dest)
 			  : xstrdup(".");
 	o->spool = o->parent;
+	/* The rename at the end would replace a device or a pipe. */
+	if (!stat(dest, &st) && !S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return failx("'%s' is no regular file: write to - instead", dest);
 	dir = dir || (!stat(dest, &st) && S_ISDIR(st.st_mode));
 	return dir ? open_dir(o) : open_file(o);
 }

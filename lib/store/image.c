@@ -170,6 +170,7 @@ static int by_prefix(const struct state *st, const char *ref, char digest[IMAGE_
 int image_resolve(const struct state *st, const char *ref, char digest[IMAGE_DIGEST + 1])
 {
 	char name[IMAGE_NAME + 1], tag[IMAGE_TAG + 1], path[IMAGE_PATH];
+	char other[IMAGE_DIGEST + 1];
 	int r;
 
 	if (!strncmp(ref, "sha256:", 7) && sha_valid(ref + 7))
@@ -182,8 +183,17 @@ int image_resolve(const struct state *st, const char *ref, char digest[IMAGE_DIG
 		r = image_read_name(st, path, digest);
 		if (!r)
 			r = by_prefix(st, ref, digest);
+		else if (r > 0 && by_prefix(st, ref, other) == 1 && strcmp(other, digest) != 0)
+			return failx("'%s' is an image's name and the start of another's digest: "
+				     "write %s:%s, or more of the digest",
+				     ref, name, tag);
 	}
-	return r ? (r < 0 ? -1 : 0) : failx("no image '%.200s' on this node (see sbx-img ls)", ref);
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (st->box < 0)
+		return failx("no image '%.200s' in '%s' (see sbx-img ls --depot %s)", ref,
+			     st->conf.state, st->conf.state);
+	return failx("no image '%.200s' on this node (see sbx-img ls)", ref);
 }
 
 int image_load(const struct state *st, const char *ref, struct image *img)

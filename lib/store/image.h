@@ -9,6 +9,7 @@
  *   img/name/%none/DIGEST    an image without a name
  *   img/tmp/X/               what is being made, locked by its maker; "hold" in it lists digests of
  *                            images, layers and blobs that stay as long as that lives
+ *   img/gate                 held while img/lock is waited for, so that nobody starves
  *   img/lock                 shared while a box's spec is written, exclusive to publish and remove
  */
 #ifndef STORE_IMAGE_H

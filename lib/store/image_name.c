@@ -24,14 +24,22 @@ int image_make(const struct state *st)
 	return 0;
 }
 
+/* One that waits to be alone keeps new sharers out: flock(2) by itself would let it starve. */
+static int locked(const struct state *st, enum lock_how how)
+{
+	autofd gate = image_make(st) < 0 ? -1 : lock_take(st->state, "img/gate", LOCK_EXCLUSIVE);
+
+	return gate < 0 ? -1 : lock_take(st->state, "img/lock", how);
+}
+
 int image_lock(const struct state *st)
 {
-	return image_make(st) < 0 ? -1 : lock_take(st->state, "img/lock", LOCK_EXCLUSIVE);
+	return locked(st, LOCK_EXCLUSIVE);
 }
 
 int image_hold(const struct state *st)
 {
-	return image_make(st) < 0 ? -1 : lock_take(st->state, "img/lock", LOCK_SHARED);
+	return locked(st, LOCK_SHARED);
 }
 
 /* An image with a name needs no other hold. 1 yes, 0 no, -1 after fail(). */

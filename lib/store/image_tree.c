@@ -81,32 +81,26 @@ void image_tree_close(struct image_tree *it)
 	*it = (struct image_tree){0};
 }
 
-/* The path of a blob by the first layer that has it. NULL after fail(). */
-static char *blob_path(const struct image_tree *it, const char *sha)
+/* A blob by the first layer that has it: an fd, or -1 after fail(). */
+static int open_blob(const struct image_tree *it, const char *sha)
 {
 	for (size_t i = 0; i < it->n; i++)
 		for (size_t k = 0; k < it->layer[i].ndev; k++)
 			if (!strcmp(it->layer[i].dev[k].sha, sha))
-				return layer_blob_path(it->st, &it->layer[i], k);
-	failx("no layer of the image refers to the data '%.12s'", sha);
-	return NULL;
+				return layer_open_blob(it->st, &it->layer[i], k);
+	return failx("no layer of the image refers to the data '%.12s'", sha);
 }
 
 static int blob_fd(struct image_tree *it, const char *sha)
 {
 	size_t i = (size_t)(sha[0] * 31 + sha[1] * 7 + sha[2]) % IMAGE_TREE_FDS;
-	autofree char *path = NULL;
 
 	if (it->open[i].fd >= 0 && !strcmp(it->open[i].sha, sha))
 		return it->open[i].fd;
-	path = blob_path(it, sha);
-	if (!path)
-		return -1;
 	fd_close(&it->open[i].fd);
-	it->open[i].fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (it->open[i].fd < 0)
-		return fail("cannot open '%s'", path);
-	memcpy(it->open[i].sha, sha, SHA_HEX + 1);
+	it->open[i].fd = open_blob(it, sha);
+	if (it->open[i].fd >= 0)
+		memcpy(it->open[i].sha, sha, SHA_HEX + 1);
 	return it->open[i].fd;
 }
 

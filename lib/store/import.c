@@ -178,7 +178,10 @@ static int from_path(struct import *im, const char *path, struct import_config *
 		return from_file(im, STDIN_FILENO, NULL, c);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return fail("cannot open '%s'", path);
+		return strstr(path, "://")
+			       ? failx("'%s' is no file: sbx-img pull takes images from registries",
+				       path)
+			       : fail("cannot open '%s'", path);
 	if (!S_ISDIR(st.st_mode))
 		return from_file(im, fd, path, c);
 	if (!faccessat(fd, "oci-layout", F_OK, 0) && !faccessat(fd, "index.json", F_OK, 0))

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +61,9 @@ static int fill(struct layer *l, const struct kv *kv, const char *path)
 		    (l->ndev == LAYER_DEVICES ||
 		     read_device(kv->pair[i].val, &l->dev[l->ndev++]) < 0))
 			return failx("%s:%d: bad device", path, kv->pair[i].line);
+	/* No digest covers these: what a depot says must not grow past what can be read again. */
+	if (strlen(l->kind) > 64 || strlen(l->source) > 8192 || strlen(l->depot) >= PATH_MAX)
+		return failx("%s: a value is too long", path);
 	if (!layer_at_valid(l->at))
 		return failx("%s: '%.200s' is no place for a subtree", path, l->at);
 	return sha_valid(l->meta) ? 0 : failx("%s: no meta_sha256", path);

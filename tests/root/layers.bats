@@ -114,7 +114,7 @@ same_listing()
 	run --separate-stderr sbx-img collapse stack flat
 	assert_equal "$status" 0
 	[[ $output =~ ^[0-9a-f]{64}$ ]]
-	assert_equal "$stderr" "sbx-img-collapse: 'flat' has one layer, made of 4; its data are those of 'stack'"
+	assert_equal "$stderr" "sbx-img collapse: 'flat' has one layer, made of 4; its data are those of 'stack'"
 	after=$(find "$SBX_STATE/img/data" -type f -printf '%f %s %i\n' | sort)
 	assert_equal "$after" "$before"
 	assert_equal "$(sbx-img ls -o name,layers | sort)" "$(sbx-img ls -o name,layers | sort | sed 's/^flat.*/flat	1/')"

@@ -400,12 +400,12 @@ gone_skopeo()
 	assert_equal "$(sbx-img ls -o name,tag | grep ^app)" 'app	9'
 	for ref in alpine:3 docker:alpine docker:// http://x/y ''; do
 		run -125 sbx-img pull -- "$ref"
-		assert_output "sbx-img-pull: '$ref' is no reference: write docker://HOST/NAME[:TAG], or docker-archive:FILE, oci:DIR"
+		assert_output "sbx-img pull: '$ref' is no reference: write docker://HOST/NAME[:TAG], or docker-archive:FILE, oci:DIR"
 	done
 	run -125 sbx-img pull -- --all
 	assert_output --partial 'is no reference'
 	run -125 sbx-img pull "docker://localhost:1/%x"
-	assert_output "sbx-img-pull: cannot make a name of '%x': give one with --name"
+	assert_output "sbx-img pull: cannot make a name of '%x': give one with --name"
 	run -125 env PATH=/nowhere "$O/bin/sbx-img" pull "oci:$SBX_TMP/oci:t"
 	assert_output --partial "cannot find skopeo: install the package 'skopeo'"
 	SBX_STATE=$SBX_TMP/a:b run -125 sbx-img pull "oci:$SBX_TMP/oci:t"

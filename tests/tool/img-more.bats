@@ -64,7 +64,7 @@ setup_file()
 @test "diff says 125 when it cannot tell" {
 	run -125 sbx-img diff a
 	run -125 sbx-img diff a nothing
-	assert_output "sbx-img-diff: no image 'nothing' on this node (see sbx-img ls)"
+	assert_output "sbx-img diff: no image 'nothing' on this node (see sbx-img ls)"
 	run -125 sbx-img diff -o nonsense a b
 	local data=$SBX_STATE/img/data
 	mv "$data" "$data.away"
@@ -150,7 +150,7 @@ setup_file()
 @test "collapse of one layer is that layer" {
 	run --separate-stderr sbx-img collapse a flat:1
 	assert_equal "$status" 0
-	assert_equal "$stderr" "sbx-img-collapse: 'flat:1' has one layer, made of 1; its data are those of 'a'"
+	assert_equal "$stderr" "sbx-img collapse: 'flat:1' has one layer, made of 1; its data are those of 'a'"
 	run -0 sbx-img diff a flat:1
 	run -125 sbx-img collapse a
 	run -125 sbx-img collapse nothing x
