@@ -3,29 +3,72 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/die.h"
 #include "base/fd.h"
+#include "base/id.h"
 #include "store/depot_dir.h"
 #include "store/digest.h"
 #include "store/image_dir.h"
 
-enum { PIECE = 1 << 20, STALE_S = 24 * 3600 };
+enum { PIECE = 1 << 20, STALE_S = 24 * 3600, RANDOM = 6 };
+
+static const char digits[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+/* Others write a depot too: what is done in it by root never leaves it by a link or a mount. */
+enum { INSIDE = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV };
+
+int depot_dir(const struct state *depot, const char *path)
+{
+	int fd = fd_openat2(depot->state, path, O_RDONLY | O_DIRECTORY, 0, INSIDE);
+
+	if (fd < 0 && (errno == ELOOP || errno == ENOTDIR || errno == EXDEV))
+		return failx("'%s/%s' is no directory of the depot itself: a depot has no links",
+			     depot->conf.state, path);
+	return fd < 0 ? fail("cannot open '%s/%s'", depot->conf.state, path) : fd;
+}
+
+int depot_parent(const struct state *depot, const char *path, const char **name)
+{
+	const char *slash = strrchr(path, '/');
+	autofree char *dir = xasprintf("%.*s", (int)(slash - path), path);
+
+	*name = slash + 1;
+	return depot_dir(depot, dir);
+}
+
+int depot_mkdir(const struct state *depot, const char *path)
+{
+	const char *name;
+	autofd up = depot_parent(depot, path, &name), fd = -1;
+
+	if (up < 0)
+		return -1;
+	if (mkdirat(up, name, 0755) < 0 && errno != EEXIST)
+		return fail("cannot make directory '%s/%s'", depot->conf.state, path);
+	fd = depot_dir(depot, path);
+	return fd < 0 ? -1 : 0;
+}
 
 static int make_dirs(const struct state *depot)
 {
-	static const char *const dirs[] = {"img",      "img/layer", "img/data",	 "img/image",
-					   "img/name", "img/tmp",   "img/index", "img/from"};
+	static const char *const dirs[] = {"img/layer", "img/data",  "img/image", "img/name",
+					   "img/tmp",	"img/index", "img/from"};
 
+	if (mkdirat(depot->state, "img", 0755) < 0 && errno != EEXIST)
+		return fail("cannot make directory '%s/img'", depot->conf.state);
 	for (size_t i = 0; i < sizeof(dirs) / sizeof(*dirs); i++)
-		if (mkdirat(depot->state, dirs[i], 0755) < 0 && errno != EEXIST)
-			return fail("cannot make directory '%s/%s'", depot->conf.state, dirs[i]);
+		if (depot_mkdir(depot, dirs[i]) < 0)
+			return -1;
 	return 0;
 }
 
@@ -44,8 +87,12 @@ int depot_open(struct state *depot, const struct conf *conf, const char *path, i
 		return -1;
 	depot->conf.state = real;
 	real = NULL;
-	if (make)
-		return make_dirs(depot);
+	if (make) {
+		if (!make_dirs(depot))
+			return 0;
+		depot_close(depot);
+		return -1;
+	}
 	if (faccessat(depot->state, "img/image", F_OK, 0) < 0) {
 		int err = errno;
 
@@ -62,36 +109,72 @@ void depot_close(struct state *depot)
 	fd_close(&depot->state);
 }
 
-/* Ages by the clock of the file system's server: MINE was made just now. */
-static void sweep(const struct state *depot, const struct stat *mine)
+/* NODE.XXXXXX, as depot_tmp_open() makes them. */
+static int is_push(const char *name)
 {
-	DIR *d = state_opendir(depot, "img/tmp");
+	const char *dot = strrchr(name, '.');
+	char node[64];
+
+	if (!dot || dot - name >= (ptrdiff_t)sizeof(node) || strlen(dot + 1) != RANDOM)
+		return 0;
+	memcpy(node, name, (size_t)(dot - name));
+	node[dot - name] = 0;
+	return id_node_valid(node) && strspn(dot + 1, digits) == RANDOM;
+}
+
+/* Ages by the clock of the file system's server: MINE was made just now. */
+static void sweep(int tmp, const struct stat *mine)
+{
+	int fd = openat(tmp, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 	struct stat sb;
 
 	while (d && (e = readdir(d)))
-		if (e->d_name[0] != '.' &&
-		    !fstatat(dirfd(d), e->d_name, &sb, AT_SYMLINK_NOFOLLOW) &&
+		if (is_push(e->d_name) && !fstatat(tmp, e->d_name, &sb, AT_SYMLINK_NOFOLLOW) &&
 		    sb.st_mtime + STALE_S < mine->st_mtime)
-			(void)fd_rmtree(dirfd(d), e->d_name); /* or the next one does it */
+			(void)fd_rmtree(tmp, e->d_name); /* or the next one does it */
 	if (d)
 		closedir(d);
+	else
+		fd_close(&fd);
+}
+
+/* mkdtemp(3) below a descriptor. */
+static int make_random(struct depot_tmp *t)
+{
+	unsigned char raw[RANDOM];
+
+	for (int tries = 0; tries < 100; tries++) {
+		int n = snprintf(t->name, sizeof(t->name), "%s.", t->depot->conf.node);
+
+		if (n < 0 || (size_t)n + RANDOM >= sizeof(t->name))
+			return failx("the node's name is too long");
+		if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+			return fail("cannot get random bytes");
+		for (int i = 0; i < RANDOM; i++)
+			t->name[n + i] = digits[raw[i] % (sizeof(digits) - 1)];
+		t->name[n + RANDOM] = 0;
+		if (!mkdirat(t->dir, t->name, 0700))
+			return 0;
+		if (errno != EEXIST)
+			break;
+	}
+	return fail("cannot make a directory in '%s/img/tmp'", t->depot->conf.state);
 }
 
 int depot_tmp_open(struct depot_tmp *t, const struct state *depot)
 {
 	struct stat sb;
 
-	*t = (struct depot_tmp){.depot = depot, .fd = -1};
-	if (snprintf(t->path, sizeof(t->path), "%s/img/tmp/%s.XXXXXX", depot->conf.state,
-		     depot->conf.node) >= PATH_MAX)
-		return failx("the depot's path is too long");
-	if (!mkdtemp(t->path))
-		return fail("cannot make a directory in '%s/img/tmp'", depot->conf.state);
-	t->fd = fd_dir(AT_FDCWD, t->path, 0);
+	*t = (struct depot_tmp){.depot = depot, .dir = -1, .fd = -1};
+	t->dir = depot_dir(depot, "img/tmp");
+	if (t->dir < 0 || make_random(t) < 0)
+		return -1;
+	t->fd = fd_openat2(t->dir, t->name, O_RDONLY | O_DIRECTORY, 0, INSIDE);
 	if (t->fd < 0 || fstat(t->fd, &sb) < 0)
-		return fail("cannot open '%s'", t->path);
-	sweep(depot, &sb);
+		return fail("cannot open '%s/img/tmp/%s'", depot->conf.state, t->name);
+	sweep(t->dir, &sb);
 	return 0;
 }
 
@@ -100,12 +183,13 @@ int depot_tmp_close(struct depot_tmp *t, int r)
 	autofree char *text = xstrdup(r < 0 ? fail_text() : "");
 	int code = fail_code();
 
-	if (t->fd < 0)
-		return r;
+	if (t->fd >= 0 && fd_rmtree(t->dir, t->name) < 0 && !r)
+		r = -1;
+	else if (r < 0)
+		fail_as(code, "%s", text);
 	fd_close(&t->fd);
-	if (fd_rmtree(AT_FDCWD, t->path) < 0 && !r)
-		return -1;
-	return r < 0 ? fail_as(code, "%s", text) : r;
+	fd_close(&t->dir);
+	return r;
 }
 
 int depot_create(int dir, const char *name)
@@ -124,7 +208,12 @@ int depot_sync(int fd, const char *what)
 
 int depot_publish(struct depot_tmp *t, const char *name, const char *to)
 {
-	if (!renameat(t->fd, name, t->depot->state, to))
+	const char *last;
+	autofd dir = depot_parent(t->depot, to, &last);
+
+	if (dir < 0)
+		return -1;
+	if (!renameat(t->fd, name, dir, last))
 		return 0;
 	/* A directory, or a file on a server that does not replace: what is there is the same. */
 	if (errno == EEXIST || errno == ENOTEMPTY)
@@ -134,17 +223,18 @@ int depot_publish(struct depot_tmp *t, const char *name, const char *to)
 
 int depot_put(struct depot_tmp *t, const char *to, const void *p, size_t n)
 {
-	autofd fd = depot_create(t->fd, "put");
+	const char *last;
+	autofd dir = depot_parent(t->depot, to, &last);
+	autofd fd = dir < 0 ? -1 : depot_create(t->fd, "put");
 
 	if (fd < 0)
 		return -1;
 	if (fd_write_all(fd, p, n) < 0 || depot_sync(fd, to) < 0)
 		return fail("cannot write '%s/%s'", t->depot->conf.state, to);
-	if (!renameat(t->fd, "put", t->depot->state, to))
+	if (!renameat(t->fd, "put", dir, last))
 		return 0;
 	/* No replacing rename there. */
-	if (errno != EEXIST || unlinkat(t->depot->state, to, 0) < 0 ||
-	    renameat(t->fd, "put", t->depot->state, to) < 0)
+	if (errno != EEXIST || unlinkat(dir, last, 0) < 0 || renameat(t->fd, "put", dir, last) < 0)
 		return fail("cannot publish '%s/%s'", t->depot->conf.state, to);
 	return 0;
 }
@@ -155,7 +245,7 @@ int depot_has_blob(const struct state *depot, const struct tree_blob *b)
 	struct stat sb;
 
 	snprintf(path, sizeof(path), "img/data/%s", b->sha);
-	return !fstatat(depot->state, path, &sb, 0) && S_ISREG(sb.st_mode) &&
+	return !fstatat(depot->state, path, &sb, AT_SYMLINK_NOFOLLOW) && S_ISREG(sb.st_mode) &&
 	       (uint64_t)sb.st_size == b->blocks * TREE_BLOCK;
 }
 

@@ -1,17 +1,25 @@
 /* The depot's directory itself, for the modules that write it. */
 #ifndef STORE_DEPOT_DIR_H
 #define STORE_DEPOT_DIR_H
-#include <limits.h>
-
 #include "store/depot.h"
 #include "store/blob.h"
 
 /* A directory of one's own in img/tmp. */
 struct depot_tmp {
 	const struct state *depot;
-	int fd;
-	char path[PATH_MAX];
+	int dir; /* img/tmp */
+	int fd;	 /* dir/name */
+	char name[80];
 };
+
+/*
+ * Directories of a depot: PATH is below it, and no part of it a link or a mount. -1 after fail(),
+ * which says so.
+ */
+int depot_dir(const struct state *depot, const char *path);
+/* The directory that PATH lies in; NAME: its last part. */
+int depot_parent(const struct state *depot, const char *path, const char **name);
+int depot_mkdir(const struct state *depot, const char *path); /* it may be there */
 
 /* Clears what is older than a day and makes a new one. */
 int depot_tmp_open(struct depot_tmp *t, const struct state *depot);

@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,7 +236,8 @@ static int by_age(const void *a, const void *b)
 
 static int list_blobs(struct share *s)
 {
-	DIR *d = state_opendir(s->t->depot, "img/index");
+	int fd = depot_dir(s->t->depot, "img/index");
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 	struct stat sb;
 
@@ -250,9 +252,11 @@ static int list_blobs(struct share *s)
 	}
 	if (d)
 		closedir(d);
+	else
+		fd_close(&fd);
 	if (s->ncand)
 		qsort(s->cand, s->ncand, sizeof(*s->cand), by_age);
-	return d || errno == ENOENT ? 0 : -1;
+	return d ? 0 : fail_more("cannot look for shared files");
 }
 
 static int gather(struct share *s)
@@ -311,8 +315,9 @@ static int same(struct share *s, const struct run *r, int fd, uint32_t block)
 /* Takes what C offers and indeed has; the blocks taken, or -1 after fail(). */
 static int64_t borrow(struct share *s, struct cand *c)
 {
-	autofree char *path = xasprintf("%s/img/data/%s", s->t->depot->conf.state, c->sha);
-	autofd fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	autofree char *path = xasprintf("img/data/%s", c->sha);
+	autofd fd = fd_openat2(s->t->depot->state, path, O_RDONLY | O_NONBLOCK, 0,
+			       RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
 	int64_t blocks = 0, dev;
 	struct stat sb;
 

@@ -40,19 +40,19 @@ static int push_blob(struct push *p, const struct layer *l, size_t i)
 	return depot_publish(&p->tmp, "data", to);
 }
 
-/* The metadata from META (a path), the info from L. */
-static int push_layer_files(struct push *p, const struct layer *l, const char *meta)
+/* The metadata from META, the info from L. */
+static int push_layer_files(struct push *p, const struct layer *l, int meta)
 {
 	char to[IMAGE_DIGEST + 16];
 	autobuf b = BUF_INIT;
 	autofd dir = -1, copy = -1, info = -1;
 
 	if (mkdirat(p->tmp.fd, "layer", 0755) < 0)
-		return fail("cannot make a directory in '%s'", p->tmp.path);
+		return fail("cannot make a directory in '%s/img/tmp'", p->job->depot->conf.state);
 	dir = fd_dir(p->tmp.fd, "layer", 0);
 	copy = dir < 0 ? -1 : depot_create(dir, "meta");
 	info = copy < 0 ? -1 : depot_create(dir, "info");
-	if (info < 0 || depot_copy_path(meta, copy, l->meta_bytes, l->meta, "metadata") < 0)
+	if (info < 0 || depot_copy(meta, copy, l->meta_bytes, l->meta, "metadata", l->digest) < 0)
 		return fail_more("layer '%.12s'", l->digest);
 	layer_info_plain(l, &b);
 	if (fd_write_all(info, b.p, b.len) < 0)
@@ -99,8 +99,11 @@ static int pushed_as(const struct push *p, const char *digest, char as[IMAGE_DIG
 
 static int push_as_is(struct push *p, const struct layer *l)
 {
-	autofree char *meta = layer_meta_path(p->job->st, l);
+	autofree char *path = layer_meta_path(p->job->st, l);
+	autofd meta = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 
+	if (meta < 0)
+		return fail("cannot open '%s'", path);
 	for (size_t i = 0; i < l->ndev; i++)
 		if (push_blob(p, l, i) < 0 ||
 		    depot_index_layer(&p->tmp, p->job->st, l, l->dev[i].sha) < 0)
@@ -110,13 +113,16 @@ static int push_as_is(struct push *p, const struct layer *l)
 
 static int push_shared(struct push *p, const struct layer *l, char digest[IMAGE_DIGEST + 1])
 {
-	autofree char *meta = xasprintf("%s/meta", p->tmp.path);
 	char from[IMAGE_DIGEST + 16], line[IMAGE_DIGEST + 2];
 	autolayer out = {0};
+	autofd meta = -1;
 	int r = depot_share(&p->tmp, p->job->st, l, &out, &p->job->copied, &p->job->shared);
 
 	if (r <= 0)
 		return r;
+	meta = openat(p->tmp.fd, "meta", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (meta < 0)
+		return fail("cannot open the new metadata");
 	if (push_layer_files(p, &out, meta) < 0 || unlinkat(p->tmp.fd, "meta", 0) < 0)
 		return -1;
 	snprintf(from, sizeof(from), "img/from/%s", l->digest);
@@ -180,8 +186,8 @@ static int push_name(struct push *p)
 	if (named < 0 || image_name_path(named ? name : IMAGE_NONE, NULL, dir) < 0 ||
 	    image_name_path(named ? name : IMAGE_NONE, named ? tag : p->job->digest, path) < 0)
 		return -1;
-	if (mkdirat(p->job->depot->state, dir, 0755) < 0 && errno != EEXIST)
-		return fail("cannot make directory '%s/%s'", p->job->depot->conf.state, dir);
+	if (depot_mkdir(p->job->depot, dir) < 0)
+		return -1;
 	snprintf(text, sizeof(text), "%s\n", p->job->digest);
 	return depot_put(&p->tmp, path, text, strlen(text));
 }

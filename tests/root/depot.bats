@@ -261,6 +261,28 @@ f.seek(-1, 1); f.write(bytes([b[0] ^ 1]))' "$1" "$2"
 	run -125 sbx-img fetch small "$d"
 }
 
+@test "push goes through no link of a depot, and clears only what pushes left" {
+	local d=$BATS_TEST_TMPDIR/d v=$BATS_TEST_TMPDIR/victim dir
+	cp -a "$D" "$d"
+	mkdir -p "$v/node.abcdef"
+	touch "$v/precious" "$v/node.abcdef/file"
+	touch -d '3 days ago' "$v/precious" "$v/node.abcdef"
+	for dir in img/tmp img/data img/name img/index img; do
+		mv "$d/$dir" "$d/aside"
+		ln -s "$v" "$d/$dir"
+		run -125 sbx-img push --name x small "$d"
+		assert_output --partial "$(realpath "$d")/$dir' is no directory of the depot itself"
+		rm "$d/$dir"
+		mv "$d/aside" "$d/$dir"
+	done
+	assert_equal "$(cd "$v" && find . | sort | xargs)" '. ./node.abcdef ./node.abcdef/file ./precious'
+	mkdir "$d/img/tmp/notes" "$d/img/tmp/n1.aBc123"
+	touch -d '3 days ago' "$d"/img/tmp/*
+	sbx-img push --name x small "$d"
+	assert_equal "$(ls "$d/img/tmp")" notes
+	sbx-img verify --depot "$d"
+}
+
 lies()
 {
 	run --separate-stderr -125 sbx-img fetch small "$d"
