@@ -86,7 +86,11 @@ static struct tree *read_tree(const struct state *st, const struct layer *l)
 	autofree char *path = layer_meta_path(st, l);
 	autofd fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 
-	if (depot_copy_path(path, -1, l->meta_bytes, l->meta, "metadata") < 0)
+	if (fd < 0) {
+		fail("cannot open '%s'", path);
+		return NULL;
+	}
+	if (depot_copy(fd, -1, l->meta_bytes, l->meta, "metadata", path) < 0)
 		return NULL;
 	return erofs_read(fd, l->dev, l->ndev);
 }
@@ -107,12 +111,10 @@ static int share_open(struct share *s, struct depot_tmp *t, const struct state *
 	for (size_t i = 0; i < l->ndev; i++) {
 		autofree char *path = layer_blob_path(st, l, i);
 
-		if (depot_copy_path(path, -1, l->dev[i].blocks * TREE_BLOCK, l->dev[i].sha,
-				    "data") < 0)
+		s->blob[i] = layer_open_blob(st, l, i);
+		if (s->blob[i] < 0 || depot_copy(s->blob[i], -1, l->dev[i].blocks * TREE_BLOCK,
+						 l->dev[i].sha, "data", path) < 0)
 			return -1;
-		s->blob[i] = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-		if (s->blob[i] < 0)
-			return fail("cannot open '%s'", path);
 	}
 	runs_of(s->tree, &s->runs);
 	for (size_t i = 0; i < s->runs.n; i++)

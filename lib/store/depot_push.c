@@ -25,14 +25,15 @@ static int push_blob(struct push *p, const struct layer *l, size_t i)
 	autofree char *from = layer_blob_path(p->job->st, l, i);
 	uint64_t bytes = b->blocks * TREE_BLOCK;
 	char to[SHA_HEX + 16];
-	autofd fd = -1;
+	autofd in = -1, fd = -1;
 
 	if (depot_has_blob(p->job->depot, b)) {
 		p->job->shared += bytes;
 		return 0;
 	}
-	fd = depot_create(p->tmp.fd, "data");
-	if (fd < 0 || depot_copy_path(from, fd, bytes, b->sha, "data") < 0 ||
+	in = layer_open_blob(p->job->st, l, i);
+	fd = in < 0 ? -1 : depot_create(p->tmp.fd, "data");
+	if (fd < 0 || depot_copy(in, fd, bytes, b->sha, "data", from) < 0 ||
 	    depot_sync(fd, "data") < 0)
 		return fail_more("layer '%.12s'", l->digest);
 	snprintf(to, sizeof(to), "img/data/%s", b->sha);
