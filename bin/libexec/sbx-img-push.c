@@ -34,7 +34,7 @@ int main(int argc, char **argv)
 {
 	int first = opt_parse(&tool, argc, argv);
 	struct state st, depot;
-	struct depot_job job = {.st = &st, .depot = &depot};
+	struct depot_job job = {.st = &st, .depot = &depot, .unmount = mnt_unmount};
 
 	if (argc - first != 2)
 		opt_misuse("needs an image and a depot");

@@ -13,10 +13,13 @@
 #include "store/depot_dir.h"
 #include "store/depot_index.h"
 #include "store/image_dir.h"
+#include "store/stage.h"
 
 struct push {
 	struct depot_job *job;
 	struct depot_tmp tmp;
+	int named; /* 0: it has no name, neither here nor there */
+	char name[IMAGE_NAME + 1], tag[IMAGE_TAG + 1];
 };
 
 static int push_blob(struct push *p, const struct layer *l, size_t i)
@@ -180,14 +183,12 @@ static int has_name(const struct depot_job *job, char name[IMAGE_NAME + 1], char
 
 static int push_name(struct push *p)
 {
-	char name[IMAGE_NAME + 1], tag[IMAGE_TAG + 1], dir[IMAGE_PATH], path[IMAGE_PATH];
-	char text[IMAGE_DIGEST + 2];
-	int named = has_name(p->job, name, tag);
+	const char *name = p->named ? p->name : IMAGE_NONE;
+	char dir[IMAGE_PATH], path[IMAGE_PATH], text[IMAGE_DIGEST + 2];
 
-	if (named < 0 || image_name_path(named ? name : IMAGE_NONE, NULL, dir) < 0 ||
-	    image_name_path(named ? name : IMAGE_NONE, named ? tag : p->job->digest, path) < 0)
-		return -1;
-	if (depot_mkdir(p->job->depot, dir) < 0)
+	if (image_name_path(name, NULL, dir) < 0 ||
+	    image_name_path(name, p->named ? p->tag : p->job->digest, path) < 0 ||
+	    depot_mkdir(p->job->depot, dir) < 0)
 		return -1;
 	snprintf(text, sizeof(text), "%s\n", p->job->digest);
 	return depot_put(&p->tmp, path, text, strlen(text));
@@ -201,17 +202,43 @@ static int push_all(struct push *p, struct image *img)
 	return push_record(p, img) < 0 ? -1 : push_name(p);
 }
 
-int depot_push(struct depot_job *job)
+/*
+ * What keeps an image keeps its layers and their data from any collection: no lock is held while they
+ * are copied, which may take as long as the depot likes.
+ */
+static int load_kept(struct stage *s, const struct depot_job *job, struct image *img)
 {
-	/* No layer goes meanwhile. */
-	autofd hold = image_hold(job->st);
-	struct push p = {.job = job, .tmp = {.fd = -1}};
+	autofree char *path = NULL;
+	int r;
+
+	if (image_load(job->st, job->ref, img) < 0)
+		return -1;
+	path = xasprintf("image/%s", img->digest);
+	r = stage_keep(s, path);
+	if (r == 1)
+		return 0;
+	image_free(img);
+	return r < 0 ? -1 : failx("image '%s' was removed just now", job->ref);
+}
+
+static int push_kept(struct stage *s, struct push *p)
+{
 	struct image img;
 	int r;
 
-	if (hold < 0 || image_load(job->st, job->ref, &img) < 0)
+	if (load_kept(s, p->job, &img) < 0)
 		return -1;
-	r = depot_tmp_open(&p.tmp, job->depot) < 0 ? -1 : push_all(&p, &img);
+	p->named = has_name(p->job, p->name, p->tag);
+	r = p->named < 0 || depot_tmp_open(&p->tmp, p->job->depot) < 0 ? -1 : push_all(p, &img);
 	image_free(&img);
-	return depot_tmp_close(&p.tmp, r);
+	return depot_tmp_close(&p->tmp, r);
+}
+
+int depot_push(struct depot_job *job)
+{
+	struct push p = {.job = job, .tmp = {.dir = -1, .fd = -1}};
+	struct stage s = {.fd = -1};
+	int r = stage_open(&s, job->st, job->unmount) < 0 ? -1 : push_kept(&s, &p);
+
+	return stage_close(&s, r);
 }
