@@ -61,6 +61,21 @@ static int all_here(const struct state *st, const struct layer *l)
 	return 1;
 }
 
+/* The same, and they stay here: 1, 0, or -1 after fail(). */
+static int keep_all(struct stage *s, const struct layer *l)
+{
+	for (size_t i = 0; i < l->ndev; i++) {
+		char path[SHA_HEX + 8];
+		int r;
+
+		snprintf(path, sizeof(path), "data/%s", l->dev[i].sha);
+		r = stage_keep(s, path);
+		if (r <= 0)
+			return r;
+	}
+	return 1;
+}
+
 /* A layer that is known and lacks data here gets them from this depot from now on. */
 static int move_to(const struct depot_job *job, struct layer *l)
 {
@@ -79,6 +94,7 @@ static int move_to(const struct depot_job *job, struct layer *l)
 static int fetch_new(struct depot_job *job, struct stage *s, struct layer *l)
 {
 	char own[IMAGE_DIGEST + 1];
+	int here;
 
 	if (layer_digest(l, own) < 0 || strcmp(own, l->digest) != 0)
 		return failx("its info is damaged or is another's");
@@ -87,7 +103,10 @@ static int fetch_new(struct depot_job *job, struct stage *s, struct layer *l)
 			     (unsigned long long)l->meta_bytes);
 	free(l->depot);
 	l->depot = xstrdup(job->depot->conf.state);
-	if (all_here(job->st, l))
+	here = keep_all(s, l);
+	if (here < 0)
+		return -1;
+	if (here)
 		*l->depot = 0;
 	return stage_copy_layer(s, l, copy_meta, job);
 }
