@@ -12,14 +12,16 @@
 #include "store/depot.h"
 
 static const char *name;
+static int move;
 
 static const struct opt opts[] = {
 	{0, "name", "NAME[:TAG]", OPT_STR, &name, "the image's name here (the one it has there)"},
+	{0, "move", NULL, OPT_FLAG, &move, "read layers from this depot that another one has, too"},
 	{0},
 };
 
 static const struct opt_tool tool = {
-	.usage = "[--name NAME[:TAG]] IMAGE DEPOT",
+	.usage = "[--name NAME[:TAG]] [--move] IMAGE DEPOT",
 	.purpose =
 		"Brings an image from a depot, its data to be read on demand; prints its digest.",
 	.opts = opts,
@@ -31,12 +33,14 @@ int main(int argc, char **argv)
 {
 	int first = opt_parse(&tool, argc, argv);
 	struct state st, depot;
-	struct depot_job job = {.st = &st, .depot = &depot, .unmount = mnt_unmount};
+	struct depot_job job = {
+		.st = &st, .depot = &depot, .unmount = mnt_unmount, .probe = probe_layer};
 
 	if (argc - first != 2)
 		opt_misuse("needs an image and a depot");
 	job.ref = argv[first];
 	job.name = name;
+	job.move = move;
 	if (state_open(&st, 1) < 0 || probe_depot(&st.conf, argv[first + 1]) < 0 ||
 	    depot_open(&depot, &st.conf, argv[first + 1], 0) < 0 || depot_fetch(&job) < 0)
 		die();

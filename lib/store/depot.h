@@ -22,9 +22,12 @@ void depot_close(struct state *depot);
 
 struct depot_job {
 	const struct state *st, *depot;
-	const char *ref;		  /* the image, as it was typed */
-	const char *name;		  /* NAME[:TAG] at the other side; NULL: as it is called */
-	int plain;			  /* push: share no files with blobs that are there */
+	const char *ref;  /* the image, as it was typed */
+	const char *name; /* NAME[:TAG] at the other side; NULL: as it is called */
+	int plain;	  /* push: share no files with blobs that are there */
+	int move;	  /* fetch: also layers that another depot still has */
+	/* fetch: as probe_layer of box/probe.h, which bounds the time */
+	int (*probe)(const struct state *st, const struct layer *l, struct buf *ids);
 	int (*unmount)(const char *path); /* as image_gc takes it */
 	char digest[IMAGE_DIGEST + 1];	  /* result: the image's digest at the other side */
 	uint64_t copied, shared;	  /* result: bytes of data written, and found there */
@@ -34,7 +37,8 @@ struct depot_job {
 int depot_push(struct depot_job *job);
 /*
  * Brings the record, the name and the metadata of its layers, verified; the data stay in the depot.
- * A layer that is here whole stays as it is.
+ * A layer that is here whole stays as it is, and one whose data another depot has is read from there
+ * still, unless MOVE is set.
  */
 int depot_fetch(struct depot_job *job);
 /* Copies all data of a fetched image here, verified. DEPOT is not used. */

@@ -76,19 +76,60 @@ static int keep_all(struct stage *s, const struct layer *l)
 	return 1;
 }
 
-/* A layer that is known and lacks data here gets them from this depot from now on. */
-static int move_to(const struct depot_job *job, struct layer *l)
+/* 1: L's depot has what is not here, 0: it has not, or is gone; silent ones are not given up: -1. */
+static int depot_serves(const struct depot_job *job, const struct layer *l)
 {
+	autobuf ids = BUF_INIT;
+
+	if (!*l->depot)
+		return 0;
+	if (!job->probe(job->st, l, &ids))
+		return 1;
+	return errno == ETIMEDOUT ? fail_more("layer '%.12s' lies in another depot (take it from "
+					      "this one with --move)",
+					      l->digest)
+				  : 0;
+}
+
+/*
+ * The data are read from this depot from now on. What was derived refers to the other one: it goes
+ * first, for without it a layer is read as its info says.
+ */
+static int move_to(const struct depot_job *job, struct stage *s, struct layer *l)
+{
+	autofd lock = image_lock(job->st);
 	char path[IMAGE_DIGEST + 24];
 	autobuf b = BUF_INIT;
 
-	if (!strcmp(l->depot, job->depot->conf.state) || all_here(job->st, l))
-		return 0;
+	if (lock < 0)
+		return -1;
+	snprintf(path, sizeof(path), "img/cache/%s", l->digest);
+	if (!renameat(job->st->state, path, s->fd, "old")) {
+		if (fd_rmtree(s->fd, "old") < 0)
+			return -1;
+	} else if (errno != ENOENT) {
+		return fail("cannot remove '%s'", path);
+	}
 	free(l->depot);
 	l->depot = xstrdup(job->depot->conf.state);
 	layer_info(l, &b);
 	snprintf(path, sizeof(path), "img/layer/%s/info", l->digest);
 	return fd_replace(job->st->state, path, b.p, b.len, 1);
+}
+
+/*
+ * Images that are here rely on this layer: who writes another depot is not to be given their reads
+ * because something that has the layer, too, is fetched from there.
+ */
+static int fetch_known(const struct depot_job *job, struct stage *s, struct layer *l)
+{
+	int r = 0;
+
+	if (!strcmp(l->depot, job->depot->conf.state) || all_here(job->st, l))
+		return 0;
+	if (!job->move)
+		r = depot_serves(job, l);
+	return r ? (r < 0 ? -1 : 0) : move_to(job, s, l);
 }
 
 static int fetch_new(struct depot_job *job, struct stage *s, struct layer *l)
@@ -120,7 +161,7 @@ static int fetch_layer(struct depot_job *job, struct stage *s, const char *diges
 	if (stage_keep(s, known) < 0)
 		return -1;
 	if (!layer_load(job->st, digest, &l))
-		return move_to(job, &l);
+		return fetch_known(job, s, &l);
 	if (errno != ENOENT)
 		return -1;
 	if (layer_load(job->depot, digest, &l) < 0)
