@@ -283,6 +283,72 @@ f.seek(-1, 1); f.write(bytes([b[0] ^ 1]))' "$1" "$2"
 	sbx-img verify --depot "$d"
 }
 
+@test "a layer stays with the depot it came from while that has it" {
+	local a=$BATS_TEST_TMPDIR/a b=$BATS_TEST_TMPDIR/b
+	cp -a "$D" "$a"
+	cp -a "$D" "$b"
+	node n1
+	sbx-img fetch --name one small "$a"
+	sbx-img fetch --name two small "$b"
+	assert_equal "$(from one)" "$(realpath "$a")"
+	# What was derived from the one refers to it.
+	mkdir -p "$SBX_STATE/img/cache"
+	cp -r "$SBX_STATE/img/layer/$(layer_of one)" "$SBX_STATE/img/cache/"
+	sbx-img fetch --move --name two small "$b"
+	assert_equal "$(from one)" "$(realpath "$b")"
+	assert_equal "$(ls "$SBX_STATE/img/cache")" ''
+	mv "$b/img/data/$(data_of one)" "$BATS_TEST_TMPDIR/"
+	sbx-img fetch small "$a"
+	assert_equal "$(from one)" "$(realpath "$a")"
+	box=$(sbx-create -i two 3>&-)
+	assert_equal "$(sbx-exec "$box" -- echo hi)" hi
+}
+
+@test "a depot that is silent is given up only when that is asked for" {
+	conf 'depot_timeout = 1s'
+	slow_depot "$D" "$M"
+	node n1
+	sbx-img fetch small "$M"
+	slow_ctl "$M" hang
+	run -75 sbx-img fetch small "$D"
+	assert_output --partial -- '--move'
+	assert_equal "$(from small)" "$(realpath "$SBX_TMP")/mnt"
+	sbx-img fetch --move small "$D"
+	assert_equal "$(from small)" "$(realpath "$D")"
+}
+
+from()
+{
+	sbx-img show "$1" | sed -n 's/^depot	//p'
+}
+
+@test "a push that waits for its depot keeps nobody else from the images" {
+	cp -a "$D" "$BATS_TEST_TMPDIR/d"
+	slow_depot "$BATS_TEST_TMPDIR/d" "$M"
+	sbx-img tag small pushed
+	slow_ctl "$M" delay_us 5000000
+	bg sbx-img push --no-dedup pushed "$M"
+	local push=$!
+	within 60 waiting
+	slow_ctl "$M" hang
+	sbx-img tag small other
+	sbx-img rm pushed other small
+	sbx-img gc
+	kill -0 "$push"
+	assert_equal "$(sbx-img ls -o name)" deb
+	slow_ctl "$M" delay_us 0
+	slow_ctl "$M" go
+	wait "$push"
+	assert_equal "$(sbx-img ls --depot "$M" -o name | sort | xargs)" 'deb pushed small'
+	sbx-img verify --depot "$M"
+	small_image
+}
+
+waiting()
+{
+	[ "$(slow_stat "$M" waiting)" -ge 1 ]
+}
+
 lies()
 {
 	run --separate-stderr -125 sbx-img fetch small "$d"
