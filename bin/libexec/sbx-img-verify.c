@@ -49,8 +49,11 @@ static int worse(int a, int b)
 static int reach(const struct state *st, const struct layer *l)
 {
 	autofree char *dir = xasprintf("%s/img/data", l->depot);
+	size_t i = 0;
 
-	if (!*l->depot)
+	while (i < l->ndev && layer_blob_here(st, l, i))
+		i++;
+	if (!*l->depot || i == l->ndev)
 		return 0;
 	if (probe_depot(&st->conf, l->depot) < 0)
 		return fail_code();
