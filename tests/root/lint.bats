@@ -287,7 +287,7 @@ no_searcher()
 	clean_clone "$d/a"
 	with "$d"
 	sbx-exec "$box" -- sh -c 'mkfifo /tmp/fifo; cd /work/d/a/.git && rm config && ln -s /tmp/fifo config'
-	SECRET=of-the-node bg "$lint" -t 5m "$box" >out
+	SECRET=of-the-node bg "$lint" -t 5m "$box" >"$BATS_TEST_TMPDIR/out"
 	caller=$!
 	within 30 searcher
 	searcher
