@@ -9,12 +9,9 @@
 
 #include "base/die.h"
 #include "base/fd.h"
-#include "base/id.h"
 #include "base/opt.h"
 #include "box/create.h"
 #include "box/create_many.h"
-#include "box/profile.h"
-#include "box/ways.h"
 
 static struct box_want want = {.net = "none"};
 static const char *image, *workspace;
@@ -63,19 +60,10 @@ static void check(int operands)
 		opt_misuse("takes no operands");
 	if (!image)
 		opt_misuse("needs an image: -i IMAGE");
-	if (!count)
-		opt_misuse("-n must be at least 1");
-	if (want.name && (!id_label_valid(want.name) || id_valid(want.name)))
-		opt_misuse("--name '%s' is not a name (1-63 of A-Z a-z 0-9 . _ -)", want.name);
-	if (want.name && count > 1)
-		opt_misuse("--name goes with one box only");
-	if (want.hostname && (!id_label_valid(want.hostname)))
-		opt_misuse("--hostname '%s' is not a host name", want.hostname);
+	if (create_check(&want, &want.labels, count) < 0)
+		opt_misuse("%s", fail_text());
 	if (strcmp(want.net, "none") != 0 && strcmp(want.net, "host") != 0)
 		opt_misuse("--net '%s' is not none or host", want.net);
-	for (size_t i = 0; i < want.labels.n; i++)
-		if (!strchr(want.labels.v[i], '=') || want.labels.v[i][0] == '=')
-			opt_misuse("--label '%s' is not K=V", want.labels.v[i]);
 	if (want.mem_bytes && want.mem_bytes < (4 << 20))
 		opt_misuse("--memory must be at least 4M");
 	if (want.pids && want.pids < 2)
@@ -106,7 +94,6 @@ int main(int argc, char **argv)
 	struct create_many many = {.want = &want, .told = print_id, .failed = warn};
 	struct compose from;
 	struct state st;
-	autobuf bpf = BUF_INIT, ways = BUF_INIT;
 	int first = opt_parse(&tool, argc, argv), hold, code;
 
 	check(argc - first);
@@ -118,12 +105,9 @@ int main(int argc, char **argv)
 	if (hold < 0 || compose_load(&st, image, workspace, toolkits.v, toolkits.n, &from) < 0)
 		die();
 	want.from = &from;
-	/* Compiled here if it never was: once, not by every box. */
-	if (box_prepare_node(&st, &from.img) < 0 || ways_find(&st, &from, &ways) < 0 ||
-	    profile_open(&st, want.seccomp, &bpf) < 0)
-		die();
-	want.ways = ways.p;
 	many.count = count;
 	code = create_many(&st, &many);
+	if (code < 0)
+		die();
 	return code ? code : finish(stdout);
 }

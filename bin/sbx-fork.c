@@ -12,9 +12,7 @@
 #include "base/fd.h"
 #include "base/opt.h"
 #include "box/create_many.h"
-#include "box/profile.h"
 #include "box/snapshot.h"
-#include "box/ways.h"
 #include "kern/mnt.h"
 
 static struct box_want want;
@@ -48,17 +46,8 @@ static void check(int operands)
 {
 	if (operands != 1)
 		opt_misuse("needs one box: ID");
-	if (!count)
-		opt_misuse("-n must be at least 1");
-	if (want.name && (!id_label_valid(want.name) || id_valid(want.name)))
-		opt_misuse("--name '%s' is not a name (1-63 of A-Z a-z 0-9 . _ -)", want.name);
-	if (want.name && count > 1)
-		opt_misuse("--name goes with one box only");
-	if (want.hostname && !id_label_valid(want.hostname))
-		opt_misuse("--hostname '%s' is not a host name", want.hostname);
-	for (size_t i = 0; i < labels.n; i++)
-		if (!strchr(labels.v[i], '=') || labels.v[i][0] == '=')
-			opt_misuse("--label '%s' is not K=V", labels.v[i]);
+	if (create_check(&want, &labels, count) < 0)
+		opt_misuse("%s", fail_text());
 }
 
 static void add(struct opt_list *list, const char *val)
@@ -144,7 +133,6 @@ static int print_id(const char *id)
 static int make_boxes(const struct state *st, const struct spec *spec, const struct snapshot *s)
 {
 	struct create_many many = {.want = &want, .count = count, .told = print_id, .failed = warn};
-	autobuf bpf = BUF_INIT, ways = BUF_INIT;
 	autofd hold = image_hold(st);
 	struct compose from;
 
@@ -153,10 +141,6 @@ static int make_boxes(const struct state *st, const struct spec *spec, const str
 		return -1;
 	from.part->ref = short_ref(&from.img);
 	want.from = &from;
-	if (box_prepare_node(st, &from.img) < 0 || ways_find(st, &from, &ways) < 0 ||
-	    profile_open(st, want.seccomp, &bpf) < 0)
-		return -1;
-	want.ways = ways.p;
 	return create_many(st, &many);
 }
 
