@@ -14,7 +14,6 @@
 #include "store/cache.h"
 #include "store/depot_dir.h"
 #include "store/digest.h"
-#include "store/erofs_read.h"
 #include "store/erofs_write.h"
 #include "store/image_dir.h"
 #include "store/stage.h"
@@ -344,7 +343,7 @@ static int bring_layer(struct depot_job *job, struct stage *s, const struct laye
 static struct tree *read_layer(const struct state *st, const char *digest, struct layer *l)
 {
 	autofree char *path = NULL;
-	autofd fd = -1;
+	struct tree *t;
 
 	if (!layer_load_derived(st, digest, l)) {
 		path = layer_derived_meta_path(st, digest);
@@ -353,12 +352,10 @@ static struct tree *read_layer(const struct state *st, const char *digest, struc
 			return NULL;
 		path = layer_meta_path(st, l);
 	}
-	fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || depot_copy(fd, -1, l->meta_bytes, l->meta, "metadata", path) < 0) {
+	t = depot_read_tree(path, l);
+	if (!t)
 		fail_more("layer '%.12s'", digest);
-		return NULL;
-	}
-	return erofs_read(fd, l->dev, l->ndev);
+	return t;
 }
 
 static int trace_layer(struct depot_job *job, struct stage *s, const char *digest, void *arg)

@@ -18,6 +18,7 @@
 #include "base/id.h"
 #include "store/depot_dir.h"
 #include "store/digest.h"
+#include "store/erofs_read.h"
 #include "store/image_dir.h"
 
 enum { PIECE = 1 << 20, STALE_S = 24 * 3600, RANDOM = 6 };
@@ -300,4 +301,17 @@ int depot_copy_path(const char *path, int to, uint64_t bytes, const char *sha, c
 	if (from < 0)
 		return fail("%s: cannot open '%s'", what, path);
 	return depot_copy(from, to, bytes, sha, what, path);
+}
+
+struct tree *depot_read_tree(const char *path, const struct layer *l)
+{
+	autofd fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0) {
+		fail("cannot open '%s'", path);
+		return NULL;
+	}
+	if (depot_copy(fd, -1, l->meta_bytes, l->meta, "metadata", path) < 0)
+		return NULL;
+	return erofs_read(fd, l->dev, l->ndev);
 }

@@ -45,4 +45,7 @@ int depot_copy(int from, int to, uint64_t bytes, const char *sha, const char *wh
 
 /* The same, from PATH. */
 int depot_copy_path(const char *path, int to, uint64_t bytes, const char *sha, const char *what);
+
+/* Metadata of L at PATH, verified, as a tree. NULL after fail(). */
+struct tree *depot_read_tree(const char *path, const struct layer *l);
 #endif

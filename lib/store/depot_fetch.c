@@ -134,10 +134,9 @@ static int fetch_known(const struct depot_job *job, struct stage *s, struct laye
 
 static int fetch_new(struct depot_job *job, struct stage *s, struct layer *l)
 {
-	char own[IMAGE_DIGEST + 1];
 	int here;
 
-	if (layer_digest(l, own) < 0 || strcmp(own, l->digest) != 0)
+	if (layer_check_digest(l) < 0)
 		return failx("its info is damaged or is another's");
 	if (l->meta_bytes > META_MAX)
 		return failx("%llu bytes of metadata are too many",
@@ -171,28 +170,18 @@ static int fetch_layer(struct depot_job *job, struct stage *s, const char *diges
 	return 0;
 }
 
-/* The name it is to have here: NULL if REF is a digest and none was asked for. */
-static int name_of(const struct depot_job *job, const char **name)
-{
-	char one[IMAGE_NAME + 1], tag[IMAGE_TAG + 1], path[IMAGE_PATH], digest[IMAGE_DIGEST + 1];
-
-	*name = job->name;
-	if (job->name)
-		return image_split(job->name, one, tag);
-	if (!image_split(job->ref, one, tag) && !image_name_path(one, tag, path) &&
-	    image_read_name(job->depot, path, digest) == 1)
-		*name = job->ref;
-	return 0;
-}
-
 static int fetch_all(struct depot_job *job, struct stage *s, struct image *img)
 {
-	const char *name;
+	char name[IMAGE_NAME + 1], tag[IMAGE_TAG + 1];
+	int named;
 
 	for (size_t i = 0; i < img->nlayers; i++)
 		if (fetch_layer(job, s, img->layer[i]) < 0)
 			return -1;
-	if (name_of(job, &name) < 0 || stage_publish(s, img, name) < 0)
+	named = image_name_of(job->depot, job->ref, job->name, name, tag);
+	if (named < 0)
+		return -1;
+	if (stage_publish(s, img, !named ? NULL : job->name ? job->name : job->ref) < 0)
 		return -1;
 	memcpy(job->digest, img->digest, IMAGE_DIGEST + 1);
 	return 0;

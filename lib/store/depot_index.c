@@ -15,10 +15,9 @@
 #include "base/die.h"
 #include "base/fd.h"
 #include "store/digest.h"
-#include "store/erofs_read.h"
-#include "store/erofs_write.h"
 #include "store/extents.h"
 #include "store/image_dir.h"
+#include "store/stage.h"
 
 enum {
 	PIECE = 1 << 18,
@@ -81,31 +80,19 @@ static int hash_run(int fd, struct run *r, char *piece)
 	return 0;
 }
 
-static struct tree *read_tree(const struct state *st, const struct layer *l)
-{
-	autofree char *path = layer_meta_path(st, l);
-	autofd fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0) {
-		fail("cannot open '%s'", path);
-		return NULL;
-	}
-	if (depot_copy(fd, -1, l->meta_bytes, l->meta, "metadata", path) < 0)
-		return NULL;
-	return erofs_read(fd, l->dev, l->ndev);
-}
-
 /* Opens the blobs, verified first, and hashes the runs. */
 static int share_open(struct share *s, struct depot_tmp *t, const struct state *st,
 		      const struct layer *l)
 {
+	autofree char *meta = layer_meta_path(st, l);
+
 	*s = (struct share){.t = t, .l = l};
 	s->blob = xcalloc(l->ndev + 1, sizeof(*s->blob));
 	for (size_t i = 0; i < l->ndev; i++)
 		s->blob[i] = -1;
 	s->piece = xmalloc(PIECE);
 	s->other = xmalloc(PIECE);
-	s->tree = read_tree(st, l);
+	s->tree = depot_read_tree(meta, l);
 	if (!s->tree)
 		return -1;
 	for (size_t i = 0; i < l->ndev; i++) {
@@ -184,14 +171,13 @@ static int by_hash(const void *a, const void *b)
 	return x->n < y->n ? -1 : x->n > y->n;
 }
 
-static int sort_runs(struct share *s)
+static void sort_runs(struct share *s)
 {
 	s->by_hash = xcalloc(s->runs.n + 1, sizeof(*s->by_hash));
 	for (size_t i = 0; i < s->runs.n; i++)
 		s->by_hash[i] = (uint32_t)i;
 	sorting = &s->runs;
 	qsort(s->by_hash, s->runs.n, sizeof(*s->by_hash), by_hash);
-	return 0;
 }
 
 /* The first of the runs with that content in by_hash; runs.n if there is none. */
@@ -265,8 +251,9 @@ static int gather(struct share *s)
 {
 	size_t total = 0;
 
-	if (list_blobs(s) < 0 || sort_runs(s) < 0)
+	if (list_blobs(s) < 0)
 		return -1;
+	sort_runs(s);
 	for (size_t i = 0; i < s->ncand && total < INDEX_TOTAL; i++) {
 		char path[SHA_HEX + 16];
 		autobuf b = BUF_INIT;
@@ -420,25 +407,11 @@ static int publish_own(struct share *s, uint64_t *copied)
 static int write_meta(struct share *s, struct layer *out)
 {
 	autofd fd = depot_create(s->t->fd, "meta");
-	autofree char *piece = xmalloc(PIECE);
-	struct erofs_stats stats = {0};
-	EVP_MD_CTX *sha;
-	uint64_t at = 0;
-	ssize_t n;
-	int r;
 
-	if (fd < 0 || erofs_write(fd, s->tree, &stats) < 0)
+	if (fd < 0 || layer_write_meta(fd, s->tree, out) < 0)
 		return -1;
-	out->dev = stats.dev;
-	out->ndev = stats.ndev;
-	out->meta_bytes = stats.bytes;
-	out->files = stats.inodes;
-	sha = sha_new();
-	for (; (n = pread(fd, piece, PIECE, (off_t)at)) > 0; at += (uint64_t)n)
-		EVP_DigestUpdate(sha, piece, (size_t)n);
-	r = n < 0 ? fail("cannot read back the metadata") : sha_end(sha, out->meta);
-	EVP_MD_CTX_free(sha);
-	return r < 0 ? -1 : layer_digest(out, out->digest);
+	layer_digest(out, out->digest);
+	return 0;
 }
 
 static int share(struct share *s, struct layer *out, uint64_t *copied, uint64_t *shared)
@@ -451,13 +424,17 @@ static int share(struct share *s, struct layer *out, uint64_t *copied, uint64_t 
 		return -1;
 	*shared += (uint64_t)blocks * TREE_BLOCK;
 	runs_apply(s->tree, &s->runs);
-	for (size_t i = 0; i < s->runs.n; i++)
-		out->data_bytes += (uint64_t)s->runs.v[i].n * TREE_BLOCK;
 	out->kind = xstrdup(s->l->kind);
 	out->source = xstrdup(s->l->source);
 	out->at = xstrdup(s->l->at);
 	out->depot = xstrdup("");
-	return write_meta(s, out) < 0 ? -1 : 1;
+	if (write_meta(s, out) < 0)
+		return -1;
+	/* Of the blobs it borrows from, what it has itself. */
+	out->data_bytes = 0;
+	for (size_t i = 0; i < s->runs.n; i++)
+		out->data_bytes += (uint64_t)s->runs.v[i].n * TREE_BLOCK;
+	return 1;
 }
 
 int depot_share(struct depot_tmp *t, const struct state *st, const struct layer *l,

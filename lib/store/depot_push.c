@@ -138,14 +138,14 @@ static int push_shared(struct push *p, const struct layer *l, char digest[IMAGE_
 /* LAYER is its digest here, and becomes the one there. */
 static int push_layer(struct push *p, char layer[IMAGE_DIGEST + 1])
 {
-	char own[IMAGE_DIGEST + 1], as[IMAGE_DIGEST + 1];
+	char as[IMAGE_DIGEST + 1];
 	autolayer l = {0};
 	int r = 0;
 
 	if (layer_load(p->job->st, layer, &l) < 0)
 		return -1;
-	if (layer_digest(&l, own) < 0 || strcmp(own, layer) != 0)
-		return failx("layer '%.12s': its info is damaged", layer);
+	if (layer_check_digest(&l) < 0)
+		return fail_more("layer '%.12s'", layer);
 	if (layer_there(p, layer))
 		return 0;
 	if (!p->job->plain && pushed_as(p, layer, as)) {
@@ -168,17 +168,6 @@ static int push_record(struct push *p, struct image *img)
 	snprintf(path, sizeof(path), "img/image/%s", img->digest);
 	return faccessat(p->job->depot->state, path, F_OK, 0) ? depot_put(&p->tmp, path, b.p, b.len)
 							      : 0;
-}
-
-/* Its name here, if REF is one and no other was asked for: 1; 0: it is a digest. */
-static int has_name(const struct depot_job *job, char name[IMAGE_NAME + 1], char tag[IMAGE_TAG + 1])
-{
-	char path[IMAGE_PATH], digest[IMAGE_DIGEST + 1];
-
-	if (job->name)
-		return image_split(job->name, name, tag) < 0 ? -1 : 1;
-	return !image_split(job->ref, name, tag) && !image_name_path(name, tag, path) &&
-	       image_read_name(job->st, path, digest) == 1;
 }
 
 static int push_name(struct push *p)
@@ -228,7 +217,7 @@ static int push_kept(struct stage *s, struct push *p)
 
 	if (load_kept(s, p->job, &img) < 0)
 		return -1;
-	p->named = has_name(p->job, p->name, p->tag);
+	p->named = image_name_of(p->job->st, p->job->ref, p->job->name, p->name, p->tag);
 	r = p->named < 0 || depot_tmp_open(&p->tmp, p->job->depot) < 0 ? -1 : push_all(p, &img);
 	image_free(&img);
 	return depot_tmp_close(&p->tmp, r);

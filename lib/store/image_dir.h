@@ -24,6 +24,12 @@ int image_sum_sizes(const struct state *st, struct image *img);
 
 /* Paths below the state directory. TAG may be NULL: the directory of all tags. */
 int image_name_path(const char *name, const char *tag, char path[IMAGE_PATH]);
+/*
+ * The name that what REF stands for in ST is to have elsewhere: ASKED, else REF if that is a name. 1; 0
+ * when REF is a digest and nothing was asked for; -1 after fail().
+ */
+int image_name_of(const struct state *st, const char *ref, const char *asked,
+		  char name[IMAGE_NAME + 1], char tag[IMAGE_TAG + 1]);
 int image_read_name(const struct state *st, const char *path, char digest[IMAGE_DIGEST + 1]);
 
 /* Makes img/ and what is in it; takes img/lock exclusively: an fd, or -1 after fail(). */

@@ -42,6 +42,17 @@ int image_hold(const struct state *st)
 	return locked(st, LOCK_SHARED);
 }
 
+int image_name_of(const struct state *st, const char *ref, const char *asked,
+		  char name[IMAGE_NAME + 1], char tag[IMAGE_TAG + 1])
+{
+	char path[IMAGE_PATH], digest[IMAGE_DIGEST + 1];
+
+	if (asked)
+		return image_split(asked, name, tag) < 0 ? -1 : 1;
+	return !image_split(ref, name, tag) && !image_name_path(name, tag, path) &&
+	       image_read_name(st, path, digest) == 1;
+}
+
 /* An image with a name needs no other hold. 1 yes, 0 no, -1 after fail(). */
 static int has_name(const struct state *st, const char *digest)
 {

@@ -57,7 +57,8 @@ int layer_at_valid(const char *at);
  */
 int layer_check(const struct state *st, const char *digest);
 
-int layer_digest(const struct layer *l, char hex[SHA_HEX + 1]); /* reckoned; -1 after fail() */
+void layer_digest(const struct layer *l, char hex[SHA_HEX + 1]); /* reckoned from the info */
+int layer_check_digest(const struct layer *l); /* it is its own; -1 after fail() */
 /* The text of an info file. */
 void layer_info(const struct layer *l, struct buf *b);
 void layer_info_plain(const struct layer *l, struct buf *b); /* without "depot" */

@@ -1,4 +1,4 @@
-/* A layer's metadata against its digests: before each mount, so without a library. */
+/* A layer against its digests: before each mount, so without a library. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -37,10 +37,9 @@ static int check_file(const struct layer *l, const char *path)
 	return strcmp(hex, l->meta) ? failx("metadata '%s' are damaged", path) : 0;
 }
 
-static int check_info(const struct layer *l)
+void layer_digest(const struct layer *l, char hex[SHA_HEX + 1])
 {
 	struct sha256 s;
-	char hex[65];
 
 	sha256_start(&s);
 	sha256_add(&s, l->meta, strlen(l->meta));
@@ -50,7 +49,14 @@ static int check_info(const struct layer *l)
 	}
 	sha256_add(&s, "\n", 1);
 	sha256_end(&s, hex);
-	return strcmp(hex, l->digest) ? failx("its info is damaged") : 0;
+}
+
+int layer_check_digest(const struct layer *l)
+{
+	char own[SHA_HEX + 1];
+
+	layer_digest(l, own);
+	return strcmp(own, l->digest) ? failx("its info is damaged") : 0;
 }
 
 static int check(const struct state *st, const char *digest)
@@ -61,7 +67,7 @@ static int check(const struct state *st, const char *digest)
 	if (layer_load(st, digest, &l) < 0)
 		return -1;
 	path = layer_meta_path(st, &l);
-	if (check_info(&l) < 0 || check_file(&l, path) < 0)
+	if (layer_check_digest(&l) < 0 || check_file(&l, path) < 0)
 		return -1;
 	if (layer_load_derived(st, digest, &d) < 0)
 		return errno == ENOENT ? 0 : -1;

@@ -137,16 +137,6 @@ static int hash_fd(int fd, char hex[SHA_HEX + 1])
 	return r;
 }
 
-int layer_digest(const struct layer *l, char hex[SHA_HEX + 1])
-{
-	autobuf b = BUF_INIT;
-
-	buf_fmt(&b, "%s\n", l->meta);
-	for (size_t i = 0; i < l->ndev; i++)
-		buf_fmt(&b, "%s\n", l->dev[i].sha);
-	return sha_hex(b.p, b.len, hex);
-}
-
 static int write_info(int dir, const struct layer *l)
 {
 	autobuf b = BUF_INIT;
@@ -171,10 +161,10 @@ static void take_stats(struct layer *l, const struct erofs_stats *stats)
 		l->data_bytes += l->dev[i].blocks * TREE_BLOCK;
 }
 
-static int write_meta(int meta, const struct tree *t, struct layer *l)
+int layer_write_meta(int meta, const struct tree *t, struct layer *l)
 {
 	struct erofs_stats stats = {0};
-	int r = meta < 0 ? -1 : erofs_write(meta, t, &stats);
+	int r = erofs_write(meta, t, &stats);
 
 	take_stats(l, &stats);
 	return r < 0 ? -1 : hash_fd(meta, l->meta);
@@ -186,8 +176,9 @@ static int write_layer(struct stage *s, const struct tree *t, int dir, struct la
 	char known[IMAGE_DIGEST + 16];
 	int r;
 
-	if (write_meta(meta, t, l) < 0 || layer_digest(l, l->digest) < 0)
+	if (meta < 0 || layer_write_meta(meta, t, l) < 0)
 		return -1;
+	layer_digest(l, l->digest);
 	snprintf(known, sizeof(known), "layer/%s", l->digest);
 	r = stage_keep(s, known);
 	if (r)
@@ -236,7 +227,7 @@ int stage_cache(struct stage *s, const struct tree *t, struct layer *l)
 	snprintf(path, sizeof(path), "cache/%s", l->digest);
 	dir = cache < 0 ? -1 : fd_dir(s->fd, path, 1);
 	meta = dir < 0 ? -1 : create(dir, "meta");
-	if (write_meta(meta, t, l) < 0)
+	if (meta < 0 || layer_write_meta(meta, t, l) < 0)
 		return -1;
 	if (fdatasync(meta) < 0)
 		return fail("cannot write the layer to disk");

@@ -35,6 +35,12 @@ struct blob *stage_data(struct stage *s, struct tree *t);
 int stage_data_end(struct stage *s, struct blob *d);
 
 /*
+ * Writes T as metadata to META, an empty file; L gets their SHA-256, the devices and the sizes, but no
+ * digest. -1 after fail(), and L may have devices then, too.
+ */
+int layer_write_meta(int meta, const struct tree *t, struct layer *l);
+
+/*
  * Writes T as a layer into the stage. L has kind, source, at and depot already; the rest is filled
  * in. The layer may be known: then what is staged is dropped when it is published.
  */

@@ -24,7 +24,6 @@ struct verify {
 	void (*bad)(void);
 	struct seen *seen;
 	size_t n;
-	int any;
 };
 
 struct verify *verify_open(const struct state *st, void (*bad)(void))
@@ -36,19 +35,15 @@ struct verify *verify_open(const struct state *st, void (*bad)(void))
 	return v;
 }
 
-int verify_close(struct verify *v)
+void verify_close(struct verify *v)
 {
-	int any = v->any;
-
 	free(v->seen);
 	free(v);
-	return any;
 }
 
 static int damaged(struct verify *v)
 {
 	v->bad();
-	v->any = 1;
 	return 1;
 }
 

@@ -8,5 +8,5 @@ struct verify;
 struct verify *verify_open(const struct state *st, void (*bad)(void));
 /* All of a layer; BAD is called after fail() for each thing that is damaged. 1 if so, else 0. */
 int verify_layer(struct verify *v, const char *digest);
-int verify_close(struct verify *v); /* 1 if anything was damaged */
+void verify_close(struct verify *v);
 #endif
