@@ -63,19 +63,6 @@ static int collapse(struct stage *s, struct image_tree *it, struct image *img, c
 	return stage_publish(s, img, ref);
 }
 
-/* Its layers stay, and their blobs with them, whoever removes the image meanwhile. */
-static int keep(struct stage *s, const struct image *img)
-{
-	for (size_t i = 0; i < img->nlayers; i++) {
-		autofree char *path = xasprintf("layer/%s", img->layer[i]);
-		int r = stage_keep(s, path);
-
-		if (r != 1)
-			return r < 0 ? -1 : failx("layer '%.12s' is gone", img->layer[i]);
-	}
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
 	char name[IMAGE_NAME + 1], tag[IMAGE_TAG + 1];
@@ -95,7 +82,7 @@ int main(int argc, char **argv)
 	r = image_load(&st, argv[i], &img);
 	layers = img.nlayers;
 	if (!r)
-		r = keep(&stage, &img);
+		r = stage_keep_layers(&stage, &img);
 	if (!r) {
 		r = image_tree_open(&it, &st, &img);
 		if (!r)

@@ -10,10 +10,7 @@
 
 const char *prog = "sbx";
 
-static struct {
-	char text[1024];
-	int code;
-} last = {.text = "unknown error", .code = EX_SBX};
+static struct failure last = {.text = "unknown error", .code = EX_SBX};
 
 void die_init(const char *argv0)
 {
@@ -104,6 +101,19 @@ const char *fail_text(void)
 int fail_code(void)
 {
 	return last.code;
+}
+
+void fail_save(struct failure *f)
+{
+	last.err = errno;
+	*f = last;
+}
+
+int fail_again(const struct failure *f)
+{
+	last = *f;
+	errno = f->err;
+	return -1;
 }
 
 /* One write for one line: messages of tools that run side by side do not mix. */

@@ -33,6 +33,14 @@ int fail_more(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 const char *fail_text(void); /* never NULL; valid until the next fail */
 int fail_code(void);	     /* exit code of the last fail */
 
+/* The last failure, to be reported in spite of what fails while it is cleaned up after. */
+struct failure {
+	char text[1024];
+	int code, err;
+};
+void fail_save(struct failure *f);
+int fail_again(const struct failure *f); /* -1, and errno is as it was then */
+
 /* For tools only. die prints the remembered sentence and exits with its code. */
 _Noreturn void die(void);
 _Noreturn void dief(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

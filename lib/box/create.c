@@ -288,11 +288,11 @@ void box_undo(const struct state *st, const char *id)
 /* Takes a failed box back; the failure to report is the first one. */
 static int undo(const struct state *st, const char *id)
 {
-	autofree char *text = xstrdup(fail_text());
-	int code = fail_code();
+	struct failure first;
 
+	fail_save(&first);
 	box_undo(st, id);
-	return fail_as(code, "%s", text);
+	return fail_again(&first);
 }
 
 int box_make(const struct state *st, const struct box_want *w, struct box_making *m)

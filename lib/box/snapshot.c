@@ -57,15 +57,8 @@ static int begin_image(const struct state *st, const struct spec *spec, struct s
 		return failx("box '%s' has %zu layers, an image can have %d: make one of some with "
 			     "sbx-img collapse",
 			     spec->id, img->nlayers, IMAGE_LAYERS);
-	for (size_t i = 0; i < img->nlayers; i++) {
-		autofree char *path = xasprintf("layer/%s", img->layer[i]);
-		int r = stage_keep(&s->stage, path);
-
-		if (r <= 0)
-			return r ? -1
-				 : failx("layer '%.12s' of box '%s' is gone", img->layer[i],
-					 spec->id);
-	}
+	if (stage_keep_layers(&s->stage, img) < 0)
+		return fail_more("box '%s'", spec->id);
 	img->layer = xrealloc(img->layer, (img->nlayers + 1) * sizeof(*img->layer));
 	img->nlayers++;
 	return 0;

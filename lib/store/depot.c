@@ -181,13 +181,13 @@ int depot_tmp_open(struct depot_tmp *t, const struct state *depot)
 
 int depot_tmp_close(struct depot_tmp *t, int r)
 {
-	autofree char *text = xstrdup(r < 0 ? fail_text() : "");
-	int code = fail_code();
+	struct failure first;
 
+	fail_save(&first);
 	if (t->fd >= 0 && fd_rmtree(t->dir, t->name) < 0 && !r)
 		r = -1;
 	else if (r < 0)
-		fail_as(code, "%s", text);
+		fail_again(&first);
 	fd_close(&t->fd);
 	fd_close(&t->dir);
 	return r;

@@ -43,15 +43,15 @@ int stage_open(struct stage *s, const struct state *st, int (*unmount)(const cha
 
 int stage_close(struct stage *s, int r)
 {
-	autofree char *text = xstrdup(r < 0 ? fail_text() : "");
-	int code = fail_code();
+	struct failure first;
 
 	if (s->fd < 0)
 		return r;
+	fail_save(&first);
 	if (fd_rmtree(AT_FDCWD, s->path) < 0 && !r)
 		r = -1;
 	else if (r < 0)
-		fail_as(code, "%s", text);
+		fail_again(&first);
 	fd_close(&s->fd);
 	return r;
 }
@@ -79,6 +79,18 @@ int stage_keep(struct stage *s, const char *path)
 	if (faccessat(s->st->state, there, F_OK, 0) < 0)
 		return 0;
 	return hold(s, strchr(path, '/') + 1) < 0 ? -1 : 1;
+}
+
+int stage_keep_layers(struct stage *s, const struct image *img)
+{
+	for (size_t i = 0; i < img->nlayers; i++) {
+		autofree char *path = xasprintf("layer/%s", img->layer[i]);
+		int r = stage_keep(s, path);
+
+		if (r <= 0)
+			return r ? -1 : failx("layer '%.12s' is gone", img->layer[i]);
+	}
+	return 0;
 }
 
 static int create(int dir, const char *name)
@@ -343,18 +355,16 @@ static int set_name(struct stage *s, const struct image *img, const char *ref)
 static int publish(struct stage *s, struct image *img, const char *ref, int held)
 {
 	autofd lock = image_lock(s->st);
+	struct failure first;
 
 	if (lock < 0)
 		return -1;
 	if (!publish_locked(s, img) && !(held ? hold(s, img->digest) : set_name(s, img, ref)))
 		return 0;
 	/* What was published half-way has no name: out with it, and keep the first message. */
-	autofree char *text = xstrdup(fail_text());
-	int err = errno;
-
+	fail_save(&first);
 	image_collect(s->st, s->unmount);
-	errno = err;
-	return failx("%s", text);
+	return fail_again(&first);
 }
 
 int stage_publish(struct stage *s, struct image *img, const char *ref)

@@ -28,6 +28,8 @@ int stage_close(struct stage *s, int r);
  * is closed, whoever collects meanwhile. -1 after fail().
  */
 int stage_keep(struct stage *s, const char *path);
+/* Keeps all layers of IMG, and their blobs with them. -1 after fail(): one is gone, say. */
+int stage_keep_layers(struct stage *s, const struct image *img);
 
 /* A new file of data for the tree T: an open import_data. NULL after fail(). */
 struct blob *stage_data(struct stage *s, struct tree *t);
