@@ -14,8 +14,7 @@
 #include "base/opt.h"
 #include "base/rec.h"
 #include "kern/mnt.h"
-#include "box/probe.h"
-#include "store/depot.h"
+#include "box/reach.h"
 #include "store/image.h"
 #include "store/import.h"
 #include "store/layer.h"
@@ -311,13 +310,9 @@ static void run_program(char **argv)
 
 static void open_state(size_t verb)
 {
-	struct conf conf;
-
 	if (depot && verbs[verb].name[0] != 'l' && verbs[verb].name[0] != 's')
 		opt_misuse("--depot goes with ls and show");
-	if (!depot ? state_open(&st, 1) < 0
-		   : conf_load(&conf) < 0 || probe_depot(&conf, depot) < 0 ||
-			     depot_open(&st, &conf, depot, 0) < 0)
+	if (reach_images(&st, depot, 1) < 0)
 		die();
 }
 

@@ -20,7 +20,7 @@ LIBS_sbx-cp := -larchive
 LIBS_sbx-seccomp := -lseccomp
 LIBS_sbx-lint := -lgit2
 # Modules that need those libraries' headers: in the dynamic libsbx only.
-NEED_LIBS := $(wildcard lib/store/import*.c lib/store/oci*.c lib/store/tar*.c lib/store/digest*.c lib/store/stage*.c lib/store/depot*.c lib/store/cache_*.c lib/store/export*.c lib/store/verify*.c lib/kern/seccomp_compile.c lib/box/copy_*.c lib/box/lint*.c lib/box/snapshot.c)
+NEED_LIBS := $(wildcard lib/store/import*.c lib/store/oci*.c lib/store/tar*.c lib/store/digest*.c lib/store/stage*.c lib/store/depot*.c lib/store/cache_*.c lib/store/export*.c lib/store/verify*.c lib/kern/seccomp_compile.c lib/box/copy_*.c lib/box/reach.c lib/box/lint*.c lib/box/snapshot.c)
 
 LIB_SRC := $(wildcard lib/*/*.c)
 DYN_OBJ := $(LIB_SRC:%.c=$(O)/dyn/%.o)

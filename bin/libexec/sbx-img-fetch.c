@@ -8,6 +8,7 @@
 #include "base/die.h"
 #include "base/opt.h"
 #include "box/probe.h"
+#include "box/reach.h"
 #include "kern/mnt.h"
 #include "store/depot.h"
 
@@ -41,8 +42,8 @@ int main(int argc, char **argv)
 	job.ref = argv[first];
 	job.name = name;
 	job.move = move;
-	if (state_open(&st, 1) < 0 || probe_depot(&st.conf, argv[first + 1]) < 0 ||
-	    depot_open(&depot, &st.conf, argv[first + 1], 0) < 0 || depot_fetch(&job) < 0)
+	if (state_open(&st, 1) < 0 || reach_depot(&depot, &st.conf, argv[first + 1], 0) < 0 ||
+	    depot_fetch(&job) < 0)
 		die();
 	puts(job.digest);
 	return finish(stdout);

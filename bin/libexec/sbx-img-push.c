@@ -7,7 +7,7 @@
 
 #include "base/die.h"
 #include "base/opt.h"
-#include "box/probe.h"
+#include "box/reach.h"
 #include "kern/mnt.h"
 #include "store/depot.h"
 
@@ -41,8 +41,8 @@ int main(int argc, char **argv)
 	job.ref = argv[first];
 	job.name = name;
 	job.plain = plain;
-	if (state_open(&st, 0) < 0 || probe_depot(&st.conf, argv[first + 1]) < 0 ||
-	    depot_open(&depot, &st.conf, argv[first + 1], 1) < 0 || depot_push(&job) < 0)
+	if (state_open(&st, 0) < 0 || reach_depot(&depot, &st.conf, argv[first + 1], 1) < 0 ||
+	    depot_push(&job) < 0)
 		die();
 	if (verbose)
 		warnf("%llu bytes of data copied, %llu were there", (unsigned long long)job.copied,

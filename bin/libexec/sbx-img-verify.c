@@ -8,7 +8,8 @@
 #include "base/die.h"
 #include "base/opt.h"
 #include "box/probe.h"
-#include "store/depot.h"
+#include "box/reach.h"
+#include "store/image.h"
 #include "store/verify.h"
 
 static const char *depot;
@@ -26,16 +27,6 @@ static const struct opt_tool tool = {
 	.operands = -1,
 	.operand = "IMAGE",
 };
-
-static void open_state(struct state *st)
-{
-	struct conf conf;
-
-	if (!depot ? state_open(st, 0) < 0
-		   : conf_load(&conf) < 0 || probe_depot(&conf, depot) < 0 ||
-			     depot_open(st, &conf, depot, 0) < 0)
-		die();
-}
 
 /* Damage is what has to be told before all; then that something could not be looked at. */
 static int worse(int a, int b)
@@ -109,7 +100,8 @@ int main(int argc, char **argv)
 	struct verify *v;
 	struct state st;
 
-	open_state(&st);
+	if (reach_images(&st, depot, 0) < 0)
+		die();
 	v = verify_open(&st, warn);
 	if (first == argc)
 		code = verify_all(v, &st);
