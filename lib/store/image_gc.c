@@ -96,36 +96,30 @@ static int mark_boxes(const struct state *st, struct marks *images, struct marks
 	return r;
 }
 
+/* Everything that is gone over. */
+struct collection {
+	const struct state *st;
+	struct marks images, layers, blobs;
+	int (*unmount)(const char *path);
+};
+
 /* What makings under way rely on, see STAGE_HOLD: dead ones have been swept, or will be. */
-static int mark_held(const struct state *st, struct marks *images, struct marks *layers,
-		     struct marks *blobs)
+static int mark_held(void *arg, int dir, const char *name)
 {
-	DIR *d = state_opendir(st, "img/tmp");
-	struct dirent *e;
-	int r = 0;
+	autofree char *path = xasprintf("%s/%s", name, STAGE_HOLD);
+	struct collection *c = arg;
+	autobuf b = BUF_INIT;
+	char *save = NULL;
 
-	if (!d)
-		return errno == ENOENT ? 0 : -1;
-	while (!r && (e = readdir(d))) {
-		autofree char *path = xasprintf("%s/%s", e->d_name, STAGE_HOLD);
-		autobuf b = BUF_INIT;
-		char *save = NULL;
-
-		if (e->d_name[0] == '.')
-			continue;
-		if (fd_read_file(dirfd(d), path, 1 << 20, &b) < 0) {
-			r = errno == ENOENT || errno == ENOTDIR ? 0 : -1;
-			continue;
-		}
-		for (char *l = b.len ? strtok_r(b.p, "\n", &save) : NULL; l;
-		     l = strtok_r(NULL, "\n", &save)) {
-			mark(images, l);
-			mark(layers, l);
-			mark(blobs, l);
-		}
+	if (fd_read_file(dir, path, 1 << 20, &b) < 0)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
+	for (char *l = b.len ? strtok_r(b.p, "\n", &save) : NULL; l;
+	     l = strtok_r(NULL, "\n", &save)) {
+		mark(&c->images, l);
+		mark(&c->layers, l);
+		mark(&c->blobs, l);
 	}
-	closedir(d);
-	return r;
+	return 0;
 }
 
 static int mark_layers(const struct state *st, const struct marks *images, struct marks *layers)
@@ -167,156 +161,144 @@ static int remove_layer(const struct state *st, const char *digest,
 	return fd_rmtree(st->state, name);
 }
 
-/*
- * The blobs of the layers in use, and of those that stay for now because they are busy: of all that
- * LOAD finds in DIR.
- */
-static int mark_blobs(const struct state *st, const char *dir,
-		      int (*load)(const struct state *st, const char *digest, struct layer *l),
-		      struct marks *blobs)
+/* The blobs of the layers in use, and of those that stay for now because they are busy. */
+static int mark_blobs(struct collection *c, const char *name,
+		      int (*load)(const struct state *st, const char *digest, struct layer *l))
 {
-	DIR *d = state_opendir(st, dir);
-	struct dirent *e;
+	autolayer l = {0};
 
-	while (d && (e = readdir(d))) {
-		autolayer l = {0};
-
-		if (!sha_valid(e->d_name))
-			continue;
-		if (load(st, e->d_name, &l) < 0) {
-			closedir(d);
-			return -1;
-		}
-		for (size_t i = 0; i < l.ndev; i++)
-			mark(blobs, l.dev[i].sha);
-	}
-	if (d)
-		closedir(d);
-	return d || errno == ENOENT ? 0 : -1;
+	if (!sha_valid(name))
+		return 0;
+	if (load(c->st, name, &l) < 0)
+		return -1;
+	for (size_t i = 0; i < l.ndev; i++)
+		mark(&c->blobs, l.dev[i].sha);
+	return 0;
 }
 
-/* Removes every name in PATH that is not marked: with UNMOUNT, layers. */
-static int sweep(const struct state *st, const char *path, const struct marks *m,
-		 int (*unmount)(const char *path))
+static int mark_layer_blobs(void *arg, int dir, const char *name)
 {
-	DIR *d = state_opendir(st, path);
-	struct dirent *e;
-	int r = 0;
+	(void)dir;
+	return mark_blobs(arg, name, layer_load);
+}
 
-	if (!d)
-		return errno == ENOENT ? 0 : -1;
-	while (!r && (e = readdir(d))) {
-		if (e->d_name[0] == '.' || marked(m, e->d_name))
-			continue;
-		if (unmount)
-			r = sha_valid(e->d_name) ? remove_layer(st, e->d_name, unmount) : 0;
-		else if (unlinkat(dirfd(d), e->d_name, 0) < 0 && errno != ENOENT)
-			r = fail("cannot remove '%s/%s'", path, e->d_name);
-	}
-	closedir(d);
-	return r;
+static int mark_derived_blobs(void *arg, int dir, const char *name)
+{
+	(void)dir;
+	return mark_blobs(arg, name, layer_load_derived);
+}
+
+static int remove_unmarked(const struct marks *m, int dir, const char *kind, const char *name)
+{
+	if (marked(m, name) || !unlinkat(dir, name, 0) || errno == ENOENT)
+		return 0;
+	return fail("cannot remove 'img/%s/%s'", kind, name);
+}
+
+static int sweep_image(void *arg, int dir, const char *name)
+{
+	const struct collection *c = arg;
+
+	return remove_unmarked(&c->images, dir, "image", name);
+}
+
+static int sweep_blob(void *arg, int dir, const char *name)
+{
+	const struct collection *c = arg;
+
+	return remove_unmarked(&c->blobs, dir, "data", name);
+}
+
+static int sweep_layer(void *arg, int dir, const char *name)
+{
+	const struct collection *c = arg;
+
+	(void)dir;
+	return marked(&c->layers, name) || !sha_valid(name) ? 0
+							    : remove_layer(c->st, name, c->unmount);
 }
 
 /* Derived metadata go with their layer. */
-static int sweep_cache(const struct state *st)
+static int sweep_derived(void *arg, int dir, const char *name)
 {
-	DIR *d = state_opendir(st, "img/cache");
-	struct dirent *e;
-	int r = 0;
+	const struct collection *c = arg;
+	char path[IMAGE_PATH];
 
-	if (!d)
-		return errno == ENOENT ? 0 : -1;
-	while (!r && (e = readdir(d))) {
-		char path[IMAGE_PATH];
+	snprintf(path, sizeof(path), "img/layer/%.255s", name);
+	return faccessat(c->st->state, path, F_OK, 0) < 0 ? fd_rmtree(dir, name) : 0;
+}
 
-		snprintf(path, sizeof(path), "img/layer/%.255s", e->d_name);
-		if (e->d_name[0] != '.' && faccessat(st->state, path, F_OK, 0) < 0)
-			r = fd_rmtree(dirfd(d), e->d_name);
-	}
-	closedir(d);
-	return r;
+static int collect(struct collection *c)
+{
+	if (mark_names(c->st, &c->images) < 0 || mark_boxes(c->st, &c->images, &c->layers) < 0 ||
+	    state_each(c->st, "img/tmp", mark_held, c) < 0 ||
+	    mark_layers(c->st, &c->images, &c->layers) < 0)
+		return -1;
+	sort(&c->images);
+	sort(&c->layers);
+	if (state_each(c->st, "img/image", sweep_image, c) < 0 ||
+	    state_each(c->st, "img/layer", sweep_layer, c) < 0 ||
+	    state_each(c->st, "img/cache", sweep_derived, c) < 0 ||
+	    state_each(c->st, "img/layer", mark_layer_blobs, c) < 0 ||
+	    state_each(c->st, "img/cache", mark_derived_blobs, c) < 0)
+		return -1;
+	sort(&c->blobs);
+	return state_each(c->st, "img/data", sweep_blob, c);
 }
 
 int image_collect(const struct state *st, int (*unmount)(const char *path))
 {
-	struct marks images = {0}, layers = {0}, blobs = {0};
-	int r = -1;
+	struct collection c = {.st = st, .unmount = unmount};
+	int r = collect(&c);
 
-	if (mark_names(st, &images) < 0 || mark_boxes(st, &images, &layers) < 0 ||
-	    mark_held(st, &images, &layers, &blobs) < 0 || mark_layers(st, &images, &layers) < 0)
-		goto out;
-	sort(&images);
-	sort(&layers);
-	if (sweep(st, "img/image", &images, NULL) < 0 ||
-	    sweep(st, "img/layer", &layers, unmount) < 0 || sweep_cache(st) < 0 ||
-	    mark_blobs(st, "img/layer", layer_load, &blobs) < 0 ||
-	    mark_blobs(st, "img/cache", layer_load_derived, &blobs) < 0)
-		goto out;
-	sort(&blobs);
-	r = sweep(st, "img/data", &blobs, NULL);
-out:
-	free(blobs.v);
-	free(images.v);
-	free(layers.v);
+	free(c.blobs.v);
+	free(c.images.v);
+	free(c.layers.v);
 	return r;
 }
 
 /* A name that was being given when its giver died: "TAG.new", and a directory without a tag. */
-static int sweep_names(const struct state *st)
+static int sweep_name(void *arg, int dir, const char *name)
 {
-	DIR *d = state_opendir(st, "img/name");
-	struct dirent *e;
+	int fd = fd_dir(dir, name, 0);
+	DIR *tags = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *t;
 
-	if (!d)
-		return errno == ENOENT ? 0 : -1;
-	while ((e = readdir(d))) {
-		int fd = e->d_name[0] == '.' ? -1 : fd_dir(dirfd(d), e->d_name, 0);
-		DIR *tags = fd < 0 ? NULL : fdopendir(fd);
-		struct dirent *t;
+	(void)arg;
+	while (tags && (t = readdir(tags))) {
+		size_t len = strlen(t->d_name);
 
-		while (tags && (t = readdir(tags))) {
-			size_t len = strlen(t->d_name);
-
-			if (len > 4 && !strcmp(t->d_name + len - 4, ".new"))
-				unlinkat(fd, t->d_name, 0);
-		}
-		if (tags)
-			closedir(tags);
-		/* One with tags stays: ENOTEMPTY. */
-		if (fd >= 0)
-			unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
+		if (len > 4 && !strcmp(t->d_name + len - 4, ".new"))
+			unlinkat(fd, t->d_name, 0);
 	}
-	closedir(d);
+	if (tags)
+		closedir(tags);
+	/* One with tags stays: ENOTEMPTY. */
+	if (fd >= 0)
+		unlinkat(dir, name, AT_REMOVEDIR);
 	return 0;
+}
+
+static int sweep_stage(void *arg, int dir, const char *name)
+{
+	autofd fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	(void)arg;
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return 0; /* its import lives */
+	return fd_rmtree(dir, name);
 }
 
 int image_sweep(const struct state *st)
 {
-	DIR *d = state_opendir(st, "img/tmp");
-	struct dirent *e;
-	int r = 0;
-
-	if (!d)
-		return errno == ENOENT ? 0 : -1;
-	while (!r && (e = readdir(d))) {
-		autofd fd = -1;
-
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-			continue;
-		fd = openat(dirfd(d), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
-			continue; /* its import lives */
-		r = fd_rmtree(dirfd(d), e->d_name);
-	}
-	closedir(d);
-	return r;
+	return state_each(st, "img/tmp", sweep_stage, NULL);
 }
 
 int image_gc(const struct state *st, int (*unmount)(const char *path))
 {
 	autofd lock = image_lock(st);
 
-	if (lock < 0 || image_sweep(st) < 0 || sweep_names(st) < 0)
+	if (lock < 0 || image_sweep(st) < 0 || state_each(st, "img/name", sweep_name, NULL) < 0)
 		return -1;
 	return image_collect(st, unmount);
 }

@@ -1,6 +1,5 @@
 #include "store/layer.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -100,25 +99,34 @@ static int compare(const void *a, const void *b)
 	return memcmp(a, b, SHA_HEX);
 }
 
+struct list {
+	char (*v)[SHA_HEX + 1];
+	size_t n;
+};
+
+static int list_one(void *arg, int dir, const char *name)
+{
+	struct list *l = arg;
+
+	(void)dir;
+	if (!sha_valid(name))
+		return 0;
+	if (!(l->n & (l->n - 1)))
+		l->v = xrealloc(l->v, (l->n ? l->n * 2 : 1) * sizeof(*l->v));
+	memcpy(l->v[l->n++], name, SHA_HEX + 1);
+	return 0;
+}
+
 int layer_list(const struct state *st, char (**digest)[SHA_HEX + 1], size_t *n)
 {
-	DIR *d = state_opendir(st, "img/layer");
-	struct dirent *e;
+	struct list l = {0};
+	int r = state_each(st, "img/layer", list_one, &l);
 
-	*digest = NULL;
-	*n = 0;
-	while (d && (e = readdir(d))) {
-		if (!sha_valid(e->d_name))
-			continue;
-		if (!(*n & (*n - 1)))
-			*digest = xrealloc(*digest, (*n ? *n * 2 : 1) * sizeof(**digest));
-		memcpy((*digest)[(*n)++], e->d_name, SHA_HEX + 1);
-	}
-	if (d)
-		closedir(d);
-	if (*n)
-		qsort(*digest, *n, sizeof(**digest), compare);
-	return d || errno == ENOENT ? 0 : -1;
+	if (l.n)
+		qsort(l.v, l.n, sizeof(*l.v), compare);
+	*digest = l.v;
+	*n = l.n;
+	return r;
 }
 
 void layer_free(struct layer *l)

@@ -173,3 +173,19 @@ DIR *state_opendir(const struct state *st, const char *path)
 	fd_close(&fd);
 	return NULL;
 }
+
+int state_each(const struct state *st, const char *path,
+	       int (*fn)(void *arg, int dir, const char *name), void *arg)
+{
+	DIR *d = state_opendir(st, path);
+	struct dirent *e;
+	int r = 0;
+
+	if (!d)
+		return errno == ENOENT ? 0 : -1;
+	while (!r && (e = readdir(d)))
+		if (e->d_name[0] != '.')
+			r = fn(arg, dirfd(d), e->d_name);
+	closedir(d);
+	return r;
+}

@@ -29,6 +29,13 @@ int state_open(struct state *st, int make);
 /* A directory below STATE; NULL after fail(), errno kept. */
 DIR *state_opendir(const struct state *st, const char *path);
 
+/*
+ * Calls FN for each name in a directory below STATE, but for those that begin with a dot; DIR is its fd.
+ * Ends when FN does not return 0, and returns that. An absent directory has no names. -1 after fail().
+ */
+int state_each(const struct state *st, const char *path,
+	       int (*fn)(void *arg, int dir, const char *name), void *arg);
+
 /* One reader of all boxes: each valid ID in STATE/box, in no order. 0 at the end, -1 on error. */
 struct state_iter;
 struct state_iter *state_boxes(const struct state *st);
