@@ -12,6 +12,7 @@
 #include "base/die.h"
 #include "base/fd.h"
 #include "store/digest.h"
+#include "store/extents.h"
 
 enum {
 	HELD = 1 << 20,	      /* bytes gathered for one write */
@@ -264,53 +265,6 @@ int blob_end(struct blob *d)
 	return 0;
 }
 
-/* All extents in this file: pointers, so that they can be moved. */
-struct extents {
-	struct tree_extent **v;
-	size_t n, cap;
-	uint32_t dev;
-};
-
-static void collect(struct extents *x, struct tree_inode *dir)
-{
-	for (struct tree_dentry *c = dir->first; c; c = c->next) {
-		struct tree_inode *ino = c->ino;
-
-		if (S_ISDIR(ino->mode))
-			collect(x, ino);
-		/* A file with several names comes several times: its extents are marked by pos. */
-		if (!S_ISREG(ino->mode) || ino->pos)
-			continue;
-		ino->pos = 1;
-		if (x->n + ino->n > x->cap) {
-			x->cap = (x->n + ino->n) * 2;
-			x->v = xrealloc(x->v, x->cap * sizeof(*x->v));
-		}
-		for (uint32_t i = 0; i < ino->n; i++)
-			if (ino->ext[i].dev == x->dev)
-				x->v[x->n++] = &ino->ext[i];
-	}
-}
-
-static void unmark(struct tree_inode *dir)
-{
-	for (struct tree_dentry *c = dir->first; c; c = c->next) {
-		c->ino->pos = 0;
-		if (S_ISDIR(c->ino->mode))
-			unmark(c->ino);
-	}
-}
-
-static int by_place(const void *a, const void *b)
-{
-	const struct tree_extent *x = *(struct tree_extent *const *)a;
-	const struct tree_extent *y = *(struct tree_extent *const *)b;
-
-	if (x->dblk != y->dblk)
-		return x->dblk < y->dblk ? -1 : 1;
-	return x->n < y->n ? -1 : x->n > y->n;
-}
-
 /* Moves N blocks from FROM down to d->at through the held buffer (which flush() then hashes). */
 static int move_down(struct blob *d, uint32_t from, uint32_t n)
 {
@@ -331,48 +285,53 @@ static int move_down(struct blob *d, uint32_t from, uint32_t n)
 }
 
 /*
- * Extents in ascending order are copied towards the start: the place written is never behind the
- * place read, for what is held was read before. Files that share content have equal extents.
+ * Runs in ascending order are copied towards the start: the place written is never behind the place
+ * read, for what is held was read before. Files that share content have equal runs.
  */
-static int compact(struct blob *d, struct extents *x)
+static int compact(struct blob *d, struct runs *all, size_t first, size_t end)
 {
 	if (lseek(d->fd, 0, SEEK_SET) < 0 || !EVP_DigestInit_ex(d->sha, NULL, NULL))
 		return fail("cannot go over the image's data again");
 	d->at = d->started = 0;
-	for (size_t i = 0; i < x->n;) {
-		uint32_t from = x->v[i]->dblk, n = x->v[i]->n;
-		uint32_t to = (uint32_t)((d->at + d->n) / TREE_BLOCK);
+	for (size_t i = first; i < end; i++) {
+		struct run *v = &all->v[i];
 
-		if (move_down(d, from, n) < 0)
+		v->to = (uint32_t)((d->at + d->n) / TREE_BLOCK);
+		if (move_down(d, v->dblk, v->n) < 0)
 			return -1;
-		for (; i < x->n && x->v[i]->dblk == from; i++)
-			x->v[i]->dblk = to;
 	}
 	if (flush(d) < 0)
 		return -1;
 	return ftruncate(d->fd, (off_t)d->at) < 0 ? fail("cannot shorten the image's data") : 0;
 }
 
+/* Drops what no file of the tree uses. The runs of this file are neighbours among all of the tree. */
+static int drop_unused(struct blob *d)
+{
+	size_t first = 0, end;
+	uint64_t used = 0;
+	struct runs all;
+	int r = 0;
+
+	runs_of(d->tree, &all);
+	while (first < all.n && all.v[first].dev != d->dev)
+		first++;
+	for (end = first; end < all.n && all.v[end].dev == d->dev; end++)
+		used += all.v[end].n;
+	if (used * TREE_BLOCK < d->at) {
+		r = compact(d, &all, first, end);
+		runs_apply(d->tree, &all);
+	}
+	runs_free(&all);
+	return r;
+}
+
 int blob_finish(struct blob *d, char sha[SHA_HEX + 1])
 {
-	struct extents x = {.dev = d->dev};
 	struct tree_blob *blobs;
-	uint64_t used = 0;
 	uint32_t n;
-	int r;
 
-	if (flush(d) < 0)
-		return -1;
-	unmark(tree_root(d->tree));
-	collect(&x, tree_root(d->tree));
-	if (x.n)
-		qsort(x.v, x.n, sizeof(*x.v), by_place);
-	for (size_t i = 0; i < x.n; i++)
-		if (!i || x.v[i]->dblk != x.v[i - 1]->dblk)
-			used += x.v[i]->n;
-	r = used * TREE_BLOCK < d->at ? compact(d, &x) : 0;
-	free(x.v);
-	if (r < 0 || sha_end(d->sha, sha) < 0)
+	if (flush(d) < 0 || drop_unused(d) < 0 || sha_end(d->sha, sha) < 0)
 		return -1;
 	blobs = tree_blobs(d->tree, &n);
 	memcpy(blobs[d->dev].sha, sha, SHA_HEX + 1);
